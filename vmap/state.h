@@ -1,0 +1,199 @@
+/*
+ * state.h - a state: named merkle maps, committed together, kept in a database.
+ *
+ * A state has one working set (the next version, seen only through the maps'
+ * handles) and committed versions 1, 2, ... (0 is the empty beginning). A
+ * commit turns the working set into version v+1 of all maps in one atomic
+ * batch: at no moment, and after no crash, do two maps stand at different
+ * versions. The last `vmap.keep_recent` versions stay readable, with proofs.
+ *
+ *     state_open(db, options, KV_CREATE, &state, &status)
+ *     state_map_open(state, "bank", KV_CREATE, &bank, &status)
+ *     vmap_put(bank, key, value, &status)
+ *     state_commit(state, KV_SYNC, &version, &status)
+ *     state_view_open(state, 0, &view, &status)
+ *     state_view_prove(view, "bank", key, &proof, &status)
+ *
+ * Threads: one thread at a time uses the working set (state_map_*, vmap_*,
+ * state_commit, state_rollback, state_load_version, state_prune). Any number of
+ * threads open and use views meanwhile; one view may be shared by threads.
+ *
+ * Conventions are kv.h's. KV_TOO_OLD (pruned) and KV_TOO_NEW (not committed
+ * yet) name the kept range in their message.
+ */
+#ifndef VMAP_STATE_H
+#define VMAP_STATE_H
+
+#include "vmap/vmap.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define STATE_MAP_NAME_SIZE_MAX 128u /* bytes; printable ASCII without '/', at least 1 */
+#define STATE_MAPS_MAX 1024u
+
+typedef struct state state;           /* an open state */
+typedef struct vmap vmap;             /* a map's working set; owned by its state */
+typedef struct state_view state_view; /* all maps at one version */
+typedef struct vmap_iter vmap_iter;   /* a cursor over one map */
+
+/* The options of [vmap]: page_bits, keep_recent, cache_size, threads, ... */
+KV_API extern const kv_option_table state_option_table;
+
+/* ---- Opening ------------------------------------------------------------ */
+
+/*
+ * Open the state kept in `db`, which must outlive it; KV_NOT_FOUND where there
+ * is none and no KV_CREATE; KV_BUSY if `db` holds an open state already.
+ * `options` (NULL: defaults) were made with state_option_table.
+ */
+KV_API KV_MUST_CHECK kv_code state_open(kv_db *db, const kv_options *options, unsigned flags,
+                                        state **out, kv_status *status);
+
+/* KV_BUSY over live views. Uncommitted changes are dropped. */
+KV_API KV_MUST_CHECK kv_code state_close(state *state, kv_status *status);
+
+/* The newest committed version, the oldest kept one (0, 0 before the first
+ * commit) and the newest app hash. Thread-safe. */
+KV_API uint64_t state_version(const state *state);
+KV_API uint64_t state_version_oldest(const state *state);
+KV_API vmap_digest state_app_hash(const state *state);
+
+/* ---- The working set ---------------------------------------------------- */
+
+/* Find a map, or make it with KV_CREATE; the handle lasts until state_close,
+ * state_map_drop or a rollback of its making. KV_INVALID: not a map's name. */
+KV_API KV_MUST_CHECK kv_code state_map_open(state *state, const char *name, unsigned flags,
+                                            vmap **out, kv_status *status);
+/* Remove a map with all its pairs from the working set. */
+KV_API KV_MUST_CHECK kv_code state_map_drop(state *state, const char *name, kv_status *status);
+/* Visit the names of the working set's maps in byte order. */
+KV_API KV_MUST_CHECK kv_code state_map_list(state *state,
+                                            bool (*visit)(void *context, const char *name),
+                                            void *context, kv_status *status);
+KV_API const char *vmap_name(const vmap *map);
+
+/* KV_INVALID: empty key or value. KV_TOO_BIG: over vmap.h's limits. */
+KV_API KV_MUST_CHECK kv_code vmap_put(vmap *map, kv_slice key, kv_slice value,
+                                      kv_status *status);
+/* Deleting an absent key succeeds. */
+KV_API KV_MUST_CHECK kv_code vmap_delete(vmap *map, kv_slice key, kv_status *status);
+/* Read the working set: own changes first. KV_NOT_FOUND. */
+KV_API KV_MUST_CHECK kv_code vmap_get(vmap *map, kv_slice key, kv_value *out,
+                                      kv_status *status);
+KV_API KV_MUST_CHECK kv_code vmap_has(vmap *map, kv_slice key, bool *out, kv_status *status);
+
+/* Make the working set version state_version() + 1 of every map; without
+ * changes too. `flags` may have KV_SYNC. On failure nothing is committed and
+ * the working set stands as it was. */
+KV_API KV_MUST_CHECK kv_code state_commit(state *state, unsigned flags, uint64_t *version,
+                                          kv_status *status);
+/* Drop every uncommitted change. */
+KV_API void state_rollback(state *state);
+
+/* Go back to the kept version `version` for good: newer ones are removed. */
+KV_API KV_MUST_CHECK kv_code state_load_version(state *state, uint64_t version,
+                                                kv_status *status);
+/* Let go of all but the newest `keep` >= 1 versions now, whatever keep_recent
+ * says. Versions pinned by a view stay until it closes. */
+KV_API KV_MUST_CHECK kv_code state_prune(state *state, uint64_t keep, kv_status *status);
+
+/* ---- Views -------------------------------------------------------------- */
+
+/* See all maps at `version` (0: the newest). KV_TOO_OLD, KV_TOO_NEW. */
+KV_API KV_MUST_CHECK kv_code state_view_open(state *state, uint64_t version, state_view **out,
+                                             kv_status *status);
+KV_API void state_view_close(state_view *view);
+KV_API uint64_t state_view_version(const state_view *view);
+KV_API vmap_digest state_view_app_hash(const state_view *view);
+
+/* The maps and their roots, sorted by name; owned by the view. */
+KV_API const vmap_named_root *state_view_maps(const state_view *view, size_t *count);
+/* The root of one map. KV_NOT_FOUND: no such map (with a message, here and in
+ * every call below that names a map). */
+KV_API KV_MUST_CHECK kv_code state_view_root(state_view *view, const char *map,
+                                             vmap_digest *out, kv_status *status);
+KV_API KV_MUST_CHECK kv_code state_view_get(state_view *view, const char *map, kv_slice key,
+                                            kv_value *out, kv_status *status);
+
+/*
+ * Prove that `map` holds `key`, or that it does not: `value` (may be NULL)
+ * receives the value and the answer tells which, KV_OK or KV_NOT_FOUND; both
+ * fill `out`. An unknown map is KV_INVALID.
+ */
+KV_API KV_MUST_CHECK kv_code state_view_prove(state_view *view, const char *map, kv_slice key,
+                                              kv_value *value, vmap_proof *out,
+                                              kv_status *status);
+
+/* Recompute every digest of every map from the pairs, on all cores. KV_CORRUPT
+ * names the first map and key or page that differs. `progress` may be NULL. */
+KV_API KV_MUST_CHECK kv_code state_view_verify(state_view *view,
+                                               void (*progress)(void *context, uint64_t done,
+                                                                uint64_t total),
+                                               void *context, kv_status *status);
+
+/* ---- Walking a map ------------------------------------------------------ */
+
+/* Walk a range (NULL: all) of the working set, or of a view. As kv_iter: moves
+ * return true on an entry, faults stick. A working-set iterator ends with
+ * KV_BAD_STATE if the map is changed under it. */
+KV_API KV_MUST_CHECK kv_code vmap_iter_open(vmap *map, const kv_range *range, vmap_iter **out,
+                                            kv_status *status);
+KV_API KV_MUST_CHECK kv_code state_view_iter_open(state_view *view, const char *map,
+                                                  const kv_range *range, vmap_iter **out,
+                                                  kv_status *status);
+KV_API bool vmap_iter_first(vmap_iter *iter);
+KV_API bool vmap_iter_last(vmap_iter *iter);
+KV_API bool vmap_iter_seek(vmap_iter *iter, kv_slice key);
+KV_API bool vmap_iter_next(vmap_iter *iter);
+KV_API bool vmap_iter_prev(vmap_iter *iter);
+KV_API kv_slice vmap_iter_key(const vmap_iter *iter);
+KV_API kv_slice vmap_iter_value(const vmap_iter *iter);
+KV_API KV_MUST_CHECK kv_code vmap_iter_status(const vmap_iter *iter, kv_status *status);
+KV_API void vmap_iter_close(vmap_iter *iter);
+
+/* ---- Pages, for those who move a state ---------------------------------- */
+
+/* One entry of a page of level >= 1: the page below it that starts at `first`. */
+typedef struct vmap_page_entry {
+    kv_slice first;
+    vmap_node node;
+} vmap_page_entry;
+
+/* A page of level >= 1 as read; owns its bytes. */
+typedef struct vmap_page {
+    unsigned level;
+    size_t count;
+    const vmap_page_entry *entries;
+    void *storage; /* private */
+} vmap_page;
+
+KV_API void vmap_page_clear(vmap_page *page);
+
+/* The map's root page: its level (0 when the one page holds leaves), its node.
+ * An empty map answers level 0 and a node of size 0. */
+KV_API KV_MUST_CHECK kv_code state_view_top(state_view *view, const char *map, unsigned *level,
+                                            vmap_node *node, unsigned *page_bits,
+                                            kv_status *status);
+
+/* The page of `level` >= 1 that starts at the key `first` (the page's first
+ * entry's first key). KV_NOT_FOUND: no page of that level starts there. Leaves
+ * of a level-0 page are read by an iterator over [first, the next page's first). */
+KV_API KV_MUST_CHECK kv_code state_view_page(state_view *view, const char *map, unsigned level,
+                                             kv_slice first, vmap_page *out, kv_status *status);
+
+/* ---- Figures ------------------------------------------------------------ */
+
+/* Visit figures of the state ("maps", "keys", "cache_hits", "cache_misses",
+ * "cache_size_bytes", "history_records", ...) and of each map
+ * ("<map>.keys", "<map>.pages.<level>", "<map>.page_longest"). */
+KV_API KV_MUST_CHECK kv_code state_stats(state *state,
+                                         void (*visit)(void *context, const kv_stat *stat),
+                                         void *context, kv_status *status);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* VMAP_STATE_H */
