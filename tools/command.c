@@ -1,0 +1,228 @@
+/* command.c - what all commands share: options, errors, opening. */
+#include "tools/command.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const kv_option_table *const command_tables[] = { NULL };
+
+enum { OPTION_CONFIG = 0x100, OPTION_SET, OPTION_DB, OPTION_JSON };
+
+static const struct argp_option global_options[] = {
+    { "config", OPTION_CONFIG, "FILE", 0,
+      "Read db_backend, db_dir and all other options from this TOML file; a CometBFT "
+      "config.toml will do",
+      0 },
+    { "set", OPTION_SET, "NAME=VALUE", 0,
+      "Set one option of the file, such as kv.rocksdb.block_cache=512MiB; may be given often",
+      0 },
+    { "db", OPTION_DB, "BACKEND:DIR", 0,
+      "Use this engine in this folder, such as rocksdb:data; goes before the file", 0 },
+    { "json", OPTION_JSON, NULL, 0, "Print one JSON object per result and nothing else", 0 },
+    { 0 }
+};
+
+static error_t parse_global(int key, char *argument, struct argp_state *state)
+{
+    struct globals *globals = state->input;
+    switch (key) {
+    case OPTION_CONFIG:
+        globals->config = argument;
+        return 0;
+    case OPTION_SET:
+        if (strchr(argument, '=') == NULL)
+            command_usage(state, "--set %s: not of the form NAME=VALUE", argument);
+        if (globals->sets_count == COMMAND_SETS_MAX)
+            command_usage(state, "--set %s: more than %d of them", argument, COMMAND_SETS_MAX);
+        globals->sets[globals->sets_count++] = argument;
+        return 0;
+    case OPTION_DB:
+        if (strchr(argument, ':') == NULL)
+            command_usage(state, "--db %s: not of the form BACKEND:DIR", argument);
+        globals->db = argument;
+        return 0;
+    case OPTION_JSON:
+        globals->json = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp global_argp = { global_options, parse_global, NULL, NULL,
+                                         NULL,           NULL,         NULL };
+
+struct inputs {
+    void *own;
+    struct globals *globals;
+};
+
+/* Hands each of the two parsers its input, and words what neither knows. */
+static error_t parse_both(int key, char *argument, struct argp_state *state)
+{
+    (void)argument;
+    struct inputs *inputs = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = inputs->own;
+        state->child_inputs[1] = inputs->globals;
+        return 0;
+    case ARGP_KEY_ERROR:
+        command_usage(state, "%s: no such option, or its value is missing or unwanted",
+                      state->argv[state->next > 1 ? state->next - 1 : state->argc - 1]);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+void command_parse(const struct argp *argp, void *own, struct globals *globals, int argc,
+                   char **argv)
+{
+    const struct argp_child children[] = { { argp, 0, NULL, 0 },
+                                           { &global_argp, 0, "Options of every command:", 10 },
+                                           { 0 } };
+    const struct argp both = { NULL, parse_both, NULL, NULL, children, NULL, NULL };
+    struct inputs inputs = { own, globals };
+    int next = argc;
+    /* argp's own messages take two lines and do not tell which option it was. */
+    unsigned flags = ARGP_NO_ERRS;
+    if (strcmp(argv[0], "statekv") == 0)
+        flags |= ARGP_IN_ORDER; /* a command's options are not ours */
+    error_t error = argp_parse(&both, argc, argv, flags, &next, &inputs);
+    if (error != 0)
+        exit(EXIT_USAGE);
+    if (next < argc && (flags & ARGP_IN_ORDER) == 0) {
+        fprintf(stderr, "%s: unexpected argument %s; see %s --help\n", argv[0], argv[next],
+                argv[0]);
+        exit(EXIT_USAGE);
+    }
+}
+
+void command_usage(const struct argp_state *state, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "%s: ", state->argv[0]);
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "; see %s --help\n", state->argv[0]);
+    va_end(arguments);
+    exit(EXIT_USAGE);
+}
+
+uint64_t command_number(const struct argp_state *state, const char *option, const char *text,
+                        uint64_t min, uint64_t max)
+{
+    char *end = NULL;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || number < min ||
+        number > max)
+        command_usage(state, "%s %s: not a whole number from %llu to %llu", option, text,
+                      (unsigned long long)min, (unsigned long long)max);
+    return number;
+}
+
+static int exit_status_of(kv_code code)
+{
+    switch (code) {
+    case KV_OK:
+        return EXIT_DONE;
+    case KV_UNPROVEN:
+        return EXIT_NO;
+    case KV_INVALID:
+    case KV_TOO_BIG:
+    case KV_TOO_OLD:
+    case KV_TOO_NEW:
+    case KV_UNSUPPORTED:
+        return EXIT_USAGE;
+    default:
+        return EXIT_STORE;
+    }
+}
+
+int command_fail(const kv_status *status)
+{
+    const char *text = status->message;
+    fprintf(stderr, "statekv: %s\n", text[0] != '\0' ? text : kv_code_text(status->code));
+    return exit_status_of(status->code);
+}
+
+int command_fail_with(kv_code code, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("statekv: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    return exit_status_of(code);
+}
+
+/* Split "BACKEND:DIR" or "NAME=VALUE" and set options by it. */
+static kv_code set_pair(kv_options *options, const char *text, char mark, const char *name,
+                        kv_status *status)
+{
+    const char *at = strchr(text, mark);
+    char *head = strndup(text, (size_t)(at - text));
+    if (head == NULL)
+        return kv_fail(status, KV_NO_MEMORY, "out of memory for option %s", text);
+    kv_code code = name == NULL ? kv_options_set(options, head, at + 1, status)
+                                : kv_options_set(options, "db_backend", head, status);
+    if (code == KV_OK && name != NULL)
+        code = kv_options_set(options, name, at + 1, status);
+    free(head);
+    return code;
+}
+
+kv_code command_db_options(const char *db, kv_options **out, kv_status *status)
+{
+    *out = NULL;
+    const char *colon = strchr(db, ':');
+    if (colon == NULL)
+        return kv_fail(status, KV_INVALID, "%s: not of the form BACKEND:DIR", db);
+    char *backend = strndup(db, (size_t)(colon - db));
+    if (backend == NULL)
+        return kv_fail(status, KV_NO_MEMORY, "out of memory for %s", db);
+    kv_code code = kv_options_new(backend, colon + 1, command_tables, out, status);
+    free(backend);
+    return code;
+}
+
+kv_code command_all_options(const struct globals *globals, kv_options **out, kv_status *status)
+{
+    *out = NULL;
+    kv_options *options = NULL;
+    kv_code code = KV_OK;
+    if (globals->config != NULL)
+        code = kv_options_load(globals->config, command_tables, &options, status);
+    else if (globals->db != NULL)
+        code = command_db_options(globals->db, &options, status);
+    else
+        return kv_fail(status, KV_INVALID,
+                       "no database named: give --db BACKEND:DIR or --config FILE");
+    if (code == KV_OK && globals->config != NULL && globals->db != NULL)
+        code = set_pair(options, globals->db, ':', "db_dir", status);
+    for (size_t i = 0; code == KV_OK && i < globals->sets_count; i++)
+        code = set_pair(options, globals->sets[i], '=', NULL, status);
+    if (code != KV_OK) {
+        kv_options_free(options);
+        return code;
+    }
+    *out = options;
+    return KV_OK;
+}
+
+kv_code command_open(const struct globals *globals, unsigned flags, kv_db **out,
+                     kv_status *status)
+{
+    *out = NULL;
+    kv_options *options = NULL;
+    kv_code code = command_all_options(globals, &options, status);
+    if (code == KV_OK)
+        code = kv_open(options, flags, out, status);
+    kv_options_free(options);
+    return code;
+}

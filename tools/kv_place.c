@@ -1,0 +1,50 @@
+/* kv_place.c - a space of the database, for the kv commands. */
+#include "tools/kv_place.h"
+
+static const struct argp_option options[] = {
+    { "space", 's', "SPACE", 0, "Work on this space of the database (default: \"default\")",
+      0 },
+    { "hex", 'x', NULL, 0, "Read and print keys and values as hex instead of text", 0 },
+    { 0 }
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct place *place = state->input;
+    switch (key) {
+    case 's':
+        place->space_name = argument;
+        return 0;
+    case 'x':
+        place->hex = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp place_argp = { options, parse, NULL, NULL, NULL, NULL, NULL };
+
+kv_code place_open(struct place *place, const struct globals *globals, unsigned flags,
+                   kv_status *status)
+{
+    kv_code code = command_open(globals, flags, &place->db, status);
+    if (code != KV_OK)
+        return code;
+    code =
+        kv_space_open(place->db, place->space_name, flags & KV_CREATE, &place->space, status);
+    if (code == KV_NOT_FOUND)
+        kv_fail(status, code, "%s: no space called %s", kv_db_dir(place->db),
+                place->space_name);
+    return code;
+}
+
+int place_close(struct place *place, kv_code code, kv_status *status, int done)
+{
+    if (place->db != NULL) {
+        kv_code closed = kv_close(place->db, status);
+        if (code == KV_OK)
+            code = closed;
+    }
+    return code == KV_OK ? done : command_fail(status);
+}

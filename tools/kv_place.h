@@ -1,0 +1,31 @@
+/* kv_place.h - what the kv commands share: a space of the database, text or hex. */
+#ifndef TOOLS_KV_PLACE_H
+#define TOOLS_KV_PLACE_H
+
+#include "tools/command.h"
+#include "tools/text.h"
+
+/* Filled by the argp below; opened by place_open. */
+struct place {
+    const char *space_name;
+    bool hex;
+    kv_db *db;
+    kv_space *space;
+};
+
+#define PLACE_INIT                          \
+    {                                       \
+        .space_name = "default", .db = NULL \
+    }
+
+/* --space and --hex; its input is a struct place. */
+extern const struct argp place_argp;
+
+/* Open the database and the space; with KV_CREATE make what is missing. */
+KV_MUST_CHECK kv_code place_open(struct place *place, const struct globals *globals,
+                                 unsigned flags, kv_status *status);
+
+/* Close, keeping the first fault; the exit status of the command, `done` if all went well. */
+int place_close(struct place *place, kv_code code, kv_status *status, int done);
+
+#endif /* TOOLS_KV_PLACE_H */
