@@ -89,6 +89,16 @@ KV_API KV_MUST_CHECK kv_code vmap_has(vmap *map, kv_slice key, bool *out, kv_sta
  * the working set stands as it was. */
 KV_API KV_MUST_CHECK kv_code state_commit(state *state, unsigned flags, uint64_t *version,
                                           kv_status *status);
+/*
+ * As state_commit, for a state that catches up with its peers: the working set
+ * becomes `version`, which is above state_version() and may leave a gap, and
+ * only if its app hash is then `expected`. KV_UNPROVEN: it is another, which the
+ * message gives; KV_BAD_STATE: `version` is not above. Versions kept before stay
+ * readable; those in the gap never were, and are KV_TOO_OLD.
+ */
+KV_API KV_MUST_CHECK kv_code state_commit_as(state *state, uint64_t version,
+                                             const vmap_digest *expected, unsigned flags,
+                                             kv_status *status);
 /* Drop every uncommitted change. */
 KV_API void state_rollback(state *state);
 
