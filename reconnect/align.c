@@ -1,0 +1,225 @@
+/* align.c - greedy alignment with a window, and an index for longer gaps. */
+#include "reconnect/align.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+enum {
+    EVIDENCE_BITS = 16, /* equal bits in a row before two places count as the same */
+    WINDOW = 24,        /* longest gap looked for entry by entry */
+    RUNS_MIN = 16
+};
+
+uint64_t align_of_leaf(uint64_t salt, kv_slice key, kv_slice value)
+{
+    uint64_t seed = XXH3_64bits_withSeed(key.data, key.size, salt);
+    return XXH3_64bits_withSeed(value.data, value.size, seed);
+}
+
+uint64_t align_of_page(const vmap_digest *digest)
+{
+    uint64_t mark = 0;
+    for (int i = 7; i >= 0; i--)
+        mark = mark << 8 | digest->bytes[i];
+    return mark;
+}
+
+void align_clear(struct align *align)
+{
+    free(align->runs);
+    *align = (struct align){ 0 };
+}
+
+/* A position of our list and the mark of the entries from there on. */
+struct place {
+    uint64_t mark;
+    size_t at;
+};
+
+struct lists {
+    const uint64_t *theirs, *ours;
+    size_t their_count, our_count;
+    uint64_t mask;
+    size_t evidence;     /* entries that must agree in a row */
+    struct place *index; /* of our list, sorted; made when first needed */
+    size_t index_count;
+    struct align *out;
+};
+
+static kv_code add_run(struct align *align, enum wire_step step, size_t count)
+{
+    if (count == 0)
+        return KV_OK;
+    if (align->count > 0 && align->runs[align->count - 1].step == step) {
+        align->runs[align->count - 1].count += (uint32_t)count;
+        return KV_OK;
+    }
+    if (align->count == align->capacity) {
+        size_t capacity = align->capacity == 0 ? RUNS_MIN : 2 * align->capacity;
+        struct align_run *runs = realloc(align->runs, capacity * sizeof(*runs));
+        if (runs == NULL)
+            return KV_NO_MEMORY;
+        align->runs = runs;
+        align->capacity = capacity;
+    }
+    align->runs[align->count++] = (struct align_run){ step, (uint32_t)count };
+    return KV_OK;
+}
+
+static bool same(const struct lists *lists, size_t their, size_t our)
+{
+    return ((lists->theirs[their] ^ lists->ours[our]) & lists->mask) == 0;
+}
+
+/* Whether both lists go on alike from here, for as long as is needed to believe
+ * it; both ending together is as good. */
+static bool resumes(const struct lists *lists, size_t their, size_t our)
+{
+    for (size_t i = 0; i < lists->evidence; i++) {
+        bool their_end = their + i >= lists->their_count, our_end = our + i >= lists->our_count;
+        if (their_end || our_end)
+            return their_end && our_end;
+        if (!same(lists, their + i, our + i))
+            return false;
+    }
+    return true;
+}
+
+static uint64_t mark_at(const uint64_t *list, size_t at, size_t evidence, uint64_t mask)
+{
+    uint64_t mark = 0;
+    for (size_t i = 0; i < evidence; i++)
+        mark = (mark ^ (list[at + i] & mask)) * 0x9e3779b97f4a7c15u + (mark >> 29);
+    return mark;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+    const struct place *left = a, *right = b;
+    if (left->mark != right->mark)
+        return left->mark < right->mark ? -1 : 1;
+    return (left->at > right->at) - (left->at < right->at);
+}
+
+static kv_code make_index(struct lists *lists)
+{
+    if (lists->index != NULL || lists->our_count < lists->evidence)
+        return KV_OK;
+    size_t count = lists->our_count - lists->evidence + 1;
+    lists->index = malloc(count * sizeof(*lists->index));
+    if (lists->index == NULL)
+        return KV_NO_MEMORY;
+    lists->index_count = count;
+    for (size_t i = 0; i < count; i++)
+        lists->index[i] =
+            (struct place){ mark_at(lists->ours, i, lists->evidence, lists->mask), i };
+    qsort(lists->index, count, sizeof(*lists->index), compare_places);
+    return KV_OK;
+}
+
+/* The first place of our list from `least` on that is marked `mark`. */
+static size_t find_mark(const struct lists *lists, uint64_t mark, size_t least)
+{
+    size_t low = 0, high = lists->index_count;
+    struct place wanted = { mark, least };
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (compare_places(&lists->index[middle], &wanted) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == lists->index_count || lists->index[low].mark != mark)
+        return lists->our_count;
+    return lists->index[low].at;
+}
+
+/* How much of each list to pass by at (their, our) before they agree again. */
+static kv_code find_gap(struct lists *lists, size_t their, size_t our, size_t *their_gap,
+                        size_t *our_gap)
+{
+    size_t their_left = lists->their_count - their, our_left = lists->our_count - our;
+    for (size_t sum = 1; sum <= (size_t)2 * WINDOW; sum++) {
+        size_t a = sum > WINDOW ? sum - WINDOW : 0;
+        for (; a <= sum && a <= WINDOW; a++) {
+            /* Changed entries are the likeliest: equal gaps first. */
+            size_t skip = a <= their_left ? a : their_left;
+            size_t take = sum - a <= our_left ? sum - a : our_left;
+            if (resumes(lists, their + skip, our + take)) {
+                *their_gap = skip;
+                *our_gap = take;
+                return KV_OK;
+            }
+        }
+    }
+
+    kv_code code = make_index(lists);
+    if (code != KV_OK)
+        return code;
+    for (size_t a = 0; a + lists->evidence <= their_left; a++) {
+        uint64_t mark = mark_at(lists->theirs, their + a, lists->evidence, lists->mask);
+        size_t at = find_mark(lists, mark, our);
+        if (at < lists->our_count && resumes(lists, their + a, at)) {
+            *their_gap = a;
+            *our_gap = at - our;
+            return KV_OK;
+        }
+    }
+    *their_gap = their_left;
+    *our_gap = our_left;
+    return KV_OK;
+}
+
+static kv_code walk_lists(struct lists *lists)
+{
+    size_t their = 0, our = 0;
+    while (their < lists->their_count || our < lists->our_count) {
+        size_t equal = 0;
+        while (their + equal < lists->their_count && our + equal < lists->our_count &&
+               same(lists, their + equal, our + equal))
+            equal++;
+        kv_code code = add_run(lists->out, WIRE_STEP_COPY, equal);
+        if (code != KV_OK)
+            return code;
+        their += equal;
+        our += equal;
+        if (their == lists->their_count && our == lists->our_count)
+            break;
+
+        size_t skip, take;
+        code = find_gap(lists, their, our, &skip, &take);
+        if (code == KV_OK)
+            code = add_run(lists->out, WIRE_STEP_SKIP, skip);
+        if (code == KV_OK)
+            code = add_run(lists->out, WIRE_STEP_NEW, take);
+        if (code != KV_OK)
+            return code;
+        their += skip;
+        our += take;
+    }
+    return KV_OK;
+}
+
+kv_code align_lists(const uint64_t *theirs, size_t their_count, const uint64_t *ours,
+                    size_t our_count, unsigned bits, struct align *out)
+{
+    out->count = 0;
+    if (their_count == 0 || bits == 0) {
+        kv_code code = add_run(out, WIRE_STEP_SKIP, their_count);
+        return code != KV_OK ? code : add_run(out, WIRE_STEP_NEW, our_count);
+    }
+
+    struct lists lists = { .theirs = theirs,
+                           .ours = ours,
+                           .their_count = their_count,
+                           .our_count = our_count,
+                           .mask = bits == 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1,
+                           .evidence = (EVIDENCE_BITS + bits - 1) / bits,
+                           .out = out };
+    kv_code code = walk_lists(&lists);
+    free(lists.index);
+    return code;
+}
