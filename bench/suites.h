@@ -1,0 +1,9 @@
+/* suites.h - every suite there is; each in its own suite_<name>.c. */
+#ifndef BENCH_SUITES_H
+#define BENCH_SUITES_H
+
+#include "bench/bench.h"
+
+extern const bench_suite bench_suite_self;
+
+#endif /* BENCH_SUITES_H */
