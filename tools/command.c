@@ -1,13 +1,15 @@
 /* command.c - what all commands share: options, errors, opening. */
 #include "tools/command.h"
 
+#include "vmap/state.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-const kv_option_table *const command_tables[] = { NULL };
+const kv_option_table *const command_tables[] = { &state_option_table, NULL };
 
 enum { OPTION_CONFIG = 0x100, OPTION_SET, OPTION_DB, OPTION_JSON };
 
@@ -25,23 +27,23 @@ static const struct argp_option global_options[] = {
     { 0 }
 };
 
-static error_t parse_global(int key, char *argument, struct argp_state *state)
+static error_t parse_global(int key, char *argument, struct argp_state *parser)
 {
-    struct globals *globals = state->input;
+    struct globals *globals = parser->input;
     switch (key) {
     case OPTION_CONFIG:
         globals->config = argument;
         return 0;
     case OPTION_SET:
         if (strchr(argument, '=') == NULL)
-            command_usage(state, "--set %s: not of the form NAME=VALUE", argument);
+            command_usage(parser, "--set %s: not of the form NAME=VALUE", argument);
         if (globals->sets_count == COMMAND_SETS_MAX)
-            command_usage(state, "--set %s: more than %d of them", argument, COMMAND_SETS_MAX);
+            command_usage(parser, "--set %s: more than %d of them", argument, COMMAND_SETS_MAX);
         globals->sets[globals->sets_count++] = argument;
         return 0;
     case OPTION_DB:
         if (strchr(argument, ':') == NULL)
-            command_usage(state, "--db %s: not of the form BACKEND:DIR", argument);
+            command_usage(parser, "--db %s: not of the form BACKEND:DIR", argument);
         globals->db = argument;
         return 0;
     case OPTION_JSON:
@@ -61,18 +63,18 @@ struct inputs {
 };
 
 /* Hands each of the two parsers its input, and words what neither knows. */
-static error_t parse_both(int key, char *argument, struct argp_state *state)
+static error_t parse_both(int key, char *argument, struct argp_state *parser)
 {
     (void)argument;
-    struct inputs *inputs = state->input;
+    struct inputs *inputs = parser->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = inputs->own;
-        state->child_inputs[1] = inputs->globals;
+        parser->child_inputs[0] = inputs->own;
+        parser->child_inputs[1] = inputs->globals;
         return 0;
     case ARGP_KEY_ERROR:
-        command_usage(state, "%s: no such option, or its value is missing or unwanted",
-                      state->argv[state->next > 1 ? state->next - 1 : state->argc - 1]);
+        command_usage(parser, "%s: no such option, or its value is missing or unwanted",
+                      parser->argv[parser->next > 1 ? parser->next - 1 : parser->argc - 1]);
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -101,18 +103,18 @@ void command_parse(const struct argp *argp, void *own, struct globals *globals, 
     }
 }
 
-void command_usage(const struct argp_state *state, const char *format, ...)
+void command_usage(const struct argp_state *parser, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    fprintf(stderr, "%s: ", state->argv[0]);
+    fprintf(stderr, "%s: ", parser->argv[0]);
     vfprintf(stderr, format, arguments);
-    fprintf(stderr, "; see %s --help\n", state->argv[0]);
+    fprintf(stderr, "; see %s --help\n", parser->argv[0]);
     va_end(arguments);
     exit(EXIT_USAGE);
 }
 
-uint64_t command_number(const struct argp_state *state, const char *option, const char *text,
+uint64_t command_number(const struct argp_state *parser, const char *option, const char *text,
                         uint64_t min, uint64_t max)
 {
     char *end = NULL;
@@ -120,7 +122,7 @@ uint64_t command_number(const struct argp_state *state, const char *option, cons
     unsigned long long number = strtoull(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || number < min ||
         number > max)
-        command_usage(state, "%s %s: not a whole number from %llu to %llu", option, text,
+        command_usage(parser, "%s %s: not a whole number from %llu to %llu", option, text,
                       (unsigned long long)min, (unsigned long long)max);
     return number;
 }
@@ -161,58 +163,79 @@ int command_fail_with(kv_code code, const char *format, ...)
     return exit_status_of(code);
 }
 
-/* Split "BACKEND:DIR" or "NAME=VALUE" and set options by it. */
-static kv_code set_pair(kv_options *options, const char *text, char mark, const char *name,
-                        kv_status *status)
+/* The part of `text` before `mark`; the rest after it through `tail`. */
+static kv_code split(const char *text, char mark, char **head, const char **tail,
+                     kv_status *status)
 {
     const char *at = strchr(text, mark);
-    char *head = strndup(text, (size_t)(at - text));
-    if (head == NULL)
-        return kv_fail(status, KV_NO_MEMORY, "out of memory for option %s", text);
-    kv_code code = name == NULL ? kv_options_set(options, head, at + 1, status)
-                                : kv_options_set(options, "db_backend", head, status);
-    if (code == KV_OK && name != NULL)
-        code = kv_options_set(options, name, at + 1, status);
-    free(head);
+    *head = NULL;
+    if (at == NULL)
+        return kv_fail(status, KV_INVALID, "%s: has no %c; give it as in --help", text, mark);
+    *tail = at + 1;
+    *head = strndup(text, (size_t)(at - text));
+    return *head != NULL ? KV_OK : kv_fail(status, KV_NO_MEMORY, "no memory for %s", text);
+}
+
+static kv_code set_all(const struct globals *globals, kv_options *options, kv_status *status)
+{
+    kv_code code = KV_OK;
+    for (size_t i = 0; code == KV_OK && i < globals->sets_count; i++) {
+        char *name = NULL;
+        const char *value = NULL;
+        code = split(globals->sets[i], '=', &name, &value, status);
+        if (code == KV_OK)
+            code = kv_options_set(options, name, value, status);
+        free(name);
+    }
     return code;
 }
 
-kv_code command_db_options(const char *db, kv_options **out, kv_status *status)
+kv_code command_db_options(const struct globals *globals, const char *db, kv_options **out,
+                           kv_status *status)
 {
+    char *backend = NULL;
+    const char *dir = NULL;
     *out = NULL;
-    const char *colon = strchr(db, ':');
-    if (colon == NULL)
-        return kv_fail(status, KV_INVALID, "%s: not of the form BACKEND:DIR", db);
-    char *backend = strndup(db, (size_t)(colon - db));
-    if (backend == NULL)
-        return kv_fail(status, KV_NO_MEMORY, "out of memory for %s", db);
-    kv_code code = kv_options_new(backend, colon + 1, command_tables, out, status);
+    kv_code code = split(db, ':', &backend, &dir, status);
+    if (code == KV_OK)
+        code = kv_options_new(backend, dir, command_tables, out, status);
     free(backend);
+    if (code == KV_OK)
+        code = set_all(globals, *out, status);
+    if (code != KV_OK) {
+        kv_options_free(*out);
+        *out = NULL;
+    }
     return code;
 }
 
 kv_code command_all_options(const struct globals *globals, kv_options **out, kv_status *status)
 {
     *out = NULL;
-    kv_options *options = NULL;
-    kv_code code = KV_OK;
-    if (globals->config != NULL)
-        code = kv_options_load(globals->config, command_tables, &options, status);
-    else if (globals->db != NULL)
-        code = command_db_options(globals->db, &options, status);
-    else
+    if (globals->config == NULL && globals->db == NULL)
         return kv_fail(status, KV_INVALID,
                        "no database named: give --db BACKEND:DIR or --config FILE");
-    if (code == KV_OK && globals->config != NULL && globals->db != NULL)
-        code = set_pair(options, globals->db, ':', "db_dir", status);
-    for (size_t i = 0; code == KV_OK && i < globals->sets_count; i++)
-        code = set_pair(options, globals->sets[i], '=', NULL, status);
-    if (code != KV_OK) {
-        kv_options_free(options);
-        return code;
+    if (globals->config == NULL)
+        return command_db_options(globals, globals->db, out, status);
+
+    kv_code code = kv_options_load(globals->config, command_tables, out, status);
+    if (code == KV_OK && globals->db != NULL) {
+        char *backend = NULL;
+        const char *dir = NULL;
+        code = split(globals->db, ':', &backend, &dir, status);
+        if (code == KV_OK)
+            code = kv_options_set(*out, "db_backend", backend, status);
+        if (code == KV_OK)
+            code = kv_options_set(*out, "db_dir", dir, status);
+        free(backend);
     }
-    *out = options;
-    return KV_OK;
+    if (code == KV_OK)
+        code = set_all(globals, *out, status);
+    if (code != KV_OK) {
+        kv_options_free(*out);
+        *out = NULL;
+    }
+    return code;
 }
 
 kv_code command_open(const struct globals *globals, unsigned flags, kv_db **out,

@@ -57,11 +57,11 @@ void command_parse(const struct argp *argp, void *own, struct globals *globals, 
                    char **argv);
 
 /* For argp parsers: say what is wrong with the command line, and end with 2. */
-_Noreturn void command_usage(const struct argp_state *state, const char *format, ...)
+_Noreturn void command_usage(const struct argp_state *parser, const char *format, ...)
     KV_PRINTF(2, 3);
 
 /* For argp parsers: a whole number within [min, max], else command_usage. */
-uint64_t command_number(const struct argp_state *state, const char *option, const char *text,
+uint64_t command_number(const struct argp_state *parser, const char *option, const char *text,
                         uint64_t min, uint64_t max);
 
 /* Say what went wrong in one line on standard error; the status that suits `status->code`. */
@@ -75,8 +75,9 @@ extern const kv_option_table *const command_tables[];
 /* The options that --config, --db and --set make, with every table known. */
 KV_MUST_CHECK kv_code command_all_options(const struct globals *globals, kv_options **out,
                                           kv_status *status);
-/* Options from one "BACKEND:DIR". */
-KV_MUST_CHECK kv_code command_db_options(const char *db, kv_options **out, kv_status *status);
+/* The same with `db`, a "BACKEND:DIR", in place of --config and --db. */
+KV_MUST_CHECK kv_code command_db_options(const struct globals *globals, const char *db,
+                                         kv_options **out, kv_status *status);
 /* Open the database that the global options name. */
 KV_MUST_CHECK kv_code command_open(const struct globals *globals, unsigned flags, kv_db **out,
                                    kv_status *status);

@@ -14,5 +14,15 @@ extern const struct command command_kv_check;
 extern const struct command command_kv_repair;
 extern const struct command command_drivers;
 extern const struct command command_options;
+extern const struct command command_import;
+extern const struct command command_export;
+extern const struct command command_root;
+extern const struct command command_prove;
+extern const struct command command_verify_proof;
+extern const struct command command_verify;
+extern const struct command command_prune;
+extern const struct command command_versions;
+extern const struct command command_state_stats;
+extern const struct command command_migrate;
 
 #endif /* TOOLS_COMMANDS_H */

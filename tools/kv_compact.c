@@ -11,9 +11,9 @@ static const struct argp_option options[] = {
     { "space", 's', "SPACE", 0, "Only this space (default: all of them)", 0 }, { 0 }
 };
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static error_t parse(int key, char *argument, struct argp_state *parser)
 {
-    struct compact *compact = state->input;
+    struct compact *compact = parser->input;
     if (key != 's')
         return ARGP_ERR_UNKNOWN;
     compact->space = argument;

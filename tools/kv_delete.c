@@ -8,20 +8,20 @@ struct delete
     const char *key;
 };
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static error_t parse(int key, char *argument, struct argp_state *parser)
 {
-    struct delete *delete = state->input;
+    struct delete *delete = parser->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = &delete->place;
+        parser->child_inputs[0] = &delete->place;
         return 0;
     case ARGP_KEY_ARG:
-        if (state->arg_num > 0)
+        if (parser->arg_num > 0)
             return ARGP_ERR_UNKNOWN;
         delete->key = argument;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        command_usage(state, "no KEY given");
+        command_usage(parser, "no KEY given");
     default:
         return ARGP_ERR_UNKNOWN;
     }

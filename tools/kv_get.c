@@ -13,23 +13,23 @@ static const struct argp_option options[] = {
     { "raw", 'r', NULL, 0, "Print the value's bytes as they are, with no line end", 0 }, { 0 }
 };
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static error_t parse(int key, char *argument, struct argp_state *parser)
 {
-    struct get *get = state->input;
+    struct get *get = parser->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = &get->place;
+        parser->child_inputs[0] = &get->place;
         return 0;
     case 'r':
         get->raw = true;
         return 0;
     case ARGP_KEY_ARG:
-        if (state->arg_num > 0)
+        if (parser->arg_num > 0)
             return ARGP_ERR_UNKNOWN;
         get->key = argument;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        command_usage(state, "no KEY given");
+        command_usage(parser, "no KEY given");
     default:
         return ARGP_ERR_UNKNOWN;
     }

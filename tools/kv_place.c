@@ -8,9 +8,9 @@ static const struct argp_option options[] = {
     { 0 }
 };
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static error_t parse(int key, char *argument, struct argp_state *parser)
 {
-    struct place *place = state->input;
+    struct place *place = parser->input;
     switch (key) {
     case 's':
         place->space_name = argument;

@@ -10,20 +10,20 @@ struct put {
     const char *value;
 };
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static error_t parse(int key, char *argument, struct argp_state *parser)
 {
-    struct put *put = state->input;
+    struct put *put = parser->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = &put->place;
+        parser->child_inputs[0] = &put->place;
         return 0;
     case ARGP_KEY_ARG:
-        if (state->arg_num > 1)
+        if (parser->arg_num > 1)
             return ARGP_ERR_UNKNOWN;
-        *(state->arg_num == 0 ? &put->key : &put->value) = argument;
+        *(parser->arg_num == 0 ? &put->key : &put->value) = argument;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        command_usage(state, "no KEY given");
+        command_usage(parser, "no KEY given");
     default:
         return ARGP_ERR_UNKNOWN;
     }

@@ -27,12 +27,12 @@ static const struct argp_option options[] = {
     { 0 }
 };
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static error_t parse(int key, char *argument, struct argp_state *parser)
 {
-    struct scan *scan = state->input;
+    struct scan *scan = parser->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = &scan->place;
+        parser->child_inputs[0] = &scan->place;
         return 0;
     case 'p':
         scan->prefix = argument;
@@ -50,11 +50,11 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         scan->keys = true;
         return 0;
     case 'n':
-        scan->count = command_number(state, "-n", argument, 1, UINT64_MAX);
+        scan->count = command_number(parser, "-n", argument, 1, UINT64_MAX);
         return 0;
     case ARGP_KEY_END:
         if (scan->prefix != NULL && (scan->first != NULL || scan->limit != NULL))
-            command_usage(state, "--prefix goes without --first and --limit");
+            command_usage(parser, "--prefix goes without --first and --limit");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -2,8 +2,6 @@
 #include "tools/commands.h"
 #include "tools/output.h"
 
-#include <inttypes.h>
-
 static const struct argp argp = {
     NULL,
     NULL,
@@ -16,24 +14,6 @@ static const struct argp argp = {
     NULL
 };
 
-static void print(void *context, const kv_stat *stat)
-{
-    (void)context;
-    if (stat->text != NULL)
-        printf("%s\n%s\n", stat->name, stat->text);
-    else
-        printf("%-40s %" PRIu64 "\n", stat->name, stat->number);
-}
-
-static void print_json(void *context, const kv_stat *stat)
-{
-    struct json *out = context;
-    if (stat->text != NULL)
-        json_text(out, stat->name, stat->text);
-    else
-        json_number(out, stat->name, stat->number);
-}
-
 static int run(struct globals *globals, int argc, char **argv)
 {
     command_parse(&argp, NULL, globals, argc, argv);
@@ -45,7 +25,7 @@ static int run(struct globals *globals, int argc, char **argv)
     struct json out;
     if (globals->json)
         json_start(&out, stdout);
-    kv_code code = kv_stats(db, globals->json ? print_json : print, &out, &status);
+    kv_code code = kv_stats(db, output_stat, globals->json ? &out : NULL, &status);
     if (globals->json)
         json_end(&out);
     kv_code closed = kv_close(db, &status);

@@ -46,16 +46,16 @@ static char *add_commands(int key, const char *text, void *input)
 }
 
 /* Options up to the command's name; the rest is the command's. */
-static error_t parse(int key, char *argument, struct argp_state *state)
+static error_t parse(int key, char *argument, struct argp_state *parser)
 {
     (void)argument;
-    int *first = state->input;
+    int *first = parser->input;
     switch (key) {
     case ARGP_KEY_ARGS:
-        *first = state->next;
+        *first = parser->next;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        command_usage(state, "no command given");
+        command_usage(parser, "no command given");
     default:
         return ARGP_ERR_UNKNOWN;
     }

@@ -15,15 +15,15 @@ static const struct argp_option options[] = {
     { "markdown", 'm', NULL, 0, "Print tables in Markdown, as in docs/options.md", 0 }, { 0 }
 };
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static error_t parse(int key, char *argument, struct argp_state *parser)
 {
-    struct options *own = state->input;
+    struct options *own = parser->input;
     switch (key) {
     case 'm':
         own->markdown = true;
         return 0;
     case ARGP_KEY_ARG:
-        if (state->arg_num > 0)
+        if (parser->arg_num > 0)
             return ARGP_ERR_UNKNOWN;
         own->name = argument;
         return 0;

@@ -7,20 +7,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* UTF-8 as it is; only the escapes JSON needs. */
-static void write_quoted(FILE *file, kv_slice text)
+static void write_quoted(FILE *file, kv_slice utf8)
 {
-    const unsigned char *bytes = text.data;
-    fputc('"', file);
-    for (size_t i = 0; i < text.size; i++) {
-        if (bytes[i] == '"' || bytes[i] == '\\')
-            fprintf(file, "\\%c", bytes[i]);
-        else if (bytes[i] < 0x20)
-            fprintf(file, "\\u%04x", bytes[i]);
-        else
-            fputc(bytes[i], file);
-    }
-    fputc('"', file);
+    struct text form = TEXT_INIT;
+    text_append_json(&form, utf8);
+    fwrite(form.data, 1, form.size, file);
+    text_clear(&form);
 }
 
 static void write_name(struct json *json, const char *name)
@@ -109,10 +101,29 @@ void json_real(struct json *json, const char *name, double value)
     fprintf(json->file, "%.6f", value);
 }
 
+void json_null(struct json *json, const char *name)
+{
+    write_name(json, name);
+    fputs("null", json->file);
+}
+
 void json_bool(struct json *json, const char *name, bool value)
 {
     write_name(json, name);
     fputs(value ? "true" : "false", json->file);
+}
+
+void output_stat(void *context, const kv_stat *stat)
+{
+    struct json *json = context;
+    if (json != NULL && stat->text != NULL)
+        json_text(json, stat->name, stat->text);
+    else if (json != NULL)
+        json_number(json, stat->name, stat->number);
+    else if (stat->text != NULL)
+        printf("%s\n%s\n", stat->name, stat->text);
+    else
+        printf("%-40s %" PRIu64 "\n", stat->name, stat->number);
 }
 
 static uint64_t now_ms(void)

@@ -26,7 +26,12 @@ void json_bytes(struct json *json, const char *name, kv_slice value, bool hex);
 void json_digest(struct json *json, const char *name, kv_slice digest);
 void json_number(struct json *json, const char *name, uint64_t value);
 void json_real(struct json *json, const char *name, double value);
+void json_null(struct json *json, const char *name);
 void json_bool(struct json *json, const char *name, bool value);
+
+/* One figure, for people or into an open object; a kv_stats and state_stats visitor whose
+ * context is a struct json, or NULL for people. */
+void output_stat(void *context, const kv_stat *stat);
 
 /* A line on standard error that grows with the work; nothing off a terminal. */
 struct progress {

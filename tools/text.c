@@ -146,3 +146,28 @@ void text_encode_digest(struct text *text, kv_slice digest)
 {
     encode_hex(text, digest, "0123456789ABCDEF");
 }
+
+void text_append_json(struct text *text, kv_slice utf8)
+{
+    static const char short_forms[32] = {
+        ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'
+    };
+    const unsigned char *bytes = utf8.data;
+    text_append_byte(text, '"');
+    for (size_t i = 0; i < utf8.size; i++) {
+        if (bytes[i] >= 0x20 && bytes[i] != '"' && bytes[i] != '\\') {
+            text_append_byte(text, bytes[i]);
+            continue;
+        }
+        text_append_byte(text, '\\');
+        if (bytes[i] >= 0x20) {
+            text_append_byte(text, bytes[i]);
+        } else if (short_forms[bytes[i]] != '\0') {
+            text_append_byte(text, (unsigned char)short_forms[bytes[i]]);
+        } else {
+            text_append(text, "u00", 3);
+            encode_hex(text, kv_bytes(bytes + i, 1), "0123456789abcdef");
+        }
+    }
+    text_append_byte(text, '"');
+}

@@ -37,6 +37,10 @@ KV_MUST_CHECK kv_code text_decode(struct text *text, kv_slice source, bool hex,
 /* Append the form of `bytes` that text_decode reads. */
 void text_encode(struct text *text, kv_slice bytes, bool hex);
 
+/* Append a JSON string: UTF-8 as it is, only the escapes JSON needs, short where
+ * there is a short form. */
+void text_append_json(struct text *text, kv_slice utf8);
+
 /* Append upper-case hex, as roots and app hashes are shown everywhere. */
 void text_encode_digest(struct text *text, kv_slice digest);
 
