@@ -6,10 +6,14 @@
  * and frees it: a driver only opens and closes what it keeps in the rest.
  *
  * The core checks before it calls: keys and values are within the table's
- * limits, ranges are not reversed, handles belong to this database, and no
- * write reaches a database that is read-only. So a driver may assert these.
- * It counts live handles and never closes a database, or drops a space, over
- * one. A failing function leaves nothing to close.
+ * limits, ranges are given (never NULL) and not reversed (first == limit holds
+ * no key, an empty limit is no upper end), handles belong to this database,
+ * and no write reaches a database that is read-only. So a driver may assert
+ * these. It counts live handles and never closes a database, or drops a space,
+ * over one. A failing function leaves nothing to close.
+ *
+ * Without KV_CAP_SPACES the space a driver is given says only which database
+ * is meant: the key carries the rest.
  *
  * docs/driver.md is the guide. Drivers are C; this header is not for C++.
  */
@@ -24,7 +28,7 @@ enum { KV_DRIVER_VERSION = 1 };
 /* What a driver can do beyond the required calls. */
 enum kv_caps {
     KV_CAP_DURABLE = 1u << 0, /* contents outlive the process */
-    KV_CAP_SPACES = 1u << 1,  /* native spaces; else the core prefixes keys */
+    KV_CAP_SPACES = 1u << 1,  /* native spaces; else the core prefixes every key */
     KV_CAP_PINNED = 1u << 2,  /* get lends memory instead of copying */
     KV_CAP_VERIFY = 1u << 3   /* honours kv_read.verify */
 };
@@ -37,10 +41,16 @@ struct kv_db {
     struct kv_core *core; /* the core's own */
 };
 
+/* Bytes the core puts before a key where spaces are not native; a driver
+ * takes keys this much longer than its key_size_max. */
+enum { KV_SPACE_PREFIX_SIZE_MAX = 2 };
+
 struct kv_space {
     kv_db *db;
     const char *name; /* owned by the core */
     struct kv_space_core *core;
+    unsigned char prefix[KV_SPACE_PREFIX_SIZE_MAX]; /* the core's own, */
+    unsigned char prefix_size;                      /* 0 where spaces are native */
 };
 
 struct kv_snapshot {
@@ -48,12 +58,13 @@ struct kv_snapshot {
 };
 
 struct kv_iter {
-    kv_slice key;   /* set by the driver at each move, */
-    kv_slice value; /* empty off an entry */
+    kv_slice key;   /* set by the driver at each move to an entry; the core */
+    kv_slice value; /* changes them afterwards, so never read them back */
     const kv_driver *driver;
     kv_space *space;
-    kv_status status; /* the fault that ended the walk, if any */
-    bool on;          /* kept by the core: on an entry */
+    bool on;                   /* kept by the core: on an entry */
+    unsigned char prefix_size; /* the core's own */
+    kv_status status;          /* the fault that ended the walk, if any */
 };
 
 struct kv_batch {
@@ -61,7 +72,9 @@ struct kv_batch {
     kv_db *db;
     size_t count; /* kept by the core */
     size_t size;
-    kv_status status; /* the first fault while gathering */
+    struct kv_ranges *ranges; /* the core's own, */
+    unsigned drops;           /* this too */
+    kv_status status;         /* the first fault while gathering */
 };
 
 struct kv_driver {
@@ -79,14 +92,15 @@ struct kv_driver {
     /*
      * Open the engine in db->dir as db->flags say. The core has already made
      * the folder, taken its lock and checked that it holds this driver's data
-     * or nothing. Options are read by their dotted names,
-     * kv_options_number(options, "kv.<name>.<option>").
+     * or nothing; it passes KV_CREATE only where no database was ever finished,
+     * so that lost files are never taken for a fresh start. Options are read by
+     * their dotted names, kv_options_number(options, "kv.<name>.<option>").
      */
     kv_code (*open)(kv_db *db, const kv_options *options, kv_status *status);
     void (*close)(kv_db *db);
 
     /* Find or, with KV_CREATE, make a space; KV_NOT_FOUND. The core calls it
-     * once per space and keeps the handle. */
+     * once per space and keeps the handle. NULL, both, without KV_CAP_SPACES. */
     kv_code (*space_open)(kv_space *space, unsigned flags, kv_status *status);
     void (*space_close)(kv_space *space);
 
@@ -134,16 +148,30 @@ struct kv_driver {
     bool (*iter_seek_for_prev)(kv_iter *iter, kv_slice key);
     void (*batch_delete_range)(kv_batch *batch, kv_space *space, const kv_range *range);
     kv_code (*sync)(kv_db *db, kv_status *status); /* NULL: a synced empty batch */
-    kv_code (*space_drop)(kv_space *space, kv_status *status);
+    kv_code (*space_drop)(kv_space *space, kv_status *status); /* space_close follows */
     kv_code (*space_list)(kv_db *db, bool (*visit)(void *context, const char *name),
                           void *context, kv_status *status); /* required with KV_CAP_SPACES */
     kv_code (*approximate_size)(kv_space *space, const kv_range *range, uint64_t *out,
                                 kv_status *status);
     kv_code (*compact)(kv_space *space, const kv_range *range, kv_status *status);
+    /* First "keys_estimate", "size_disk_bytes" and "size_memory_bytes", in this
+     * order; then the engine's own, named "<driver>.<name>". */
     kv_code (*stats)(kv_db *db, void (*visit)(void *context, const kv_stat *stat),
                      void *context, kv_status *status);
+    /* `dir` does not exist; the core renames it into place afterwards. */
     kv_code (*checkpoint)(kv_db *db, const char *dir, kv_status *status);
     kv_code (*repair)(const kv_options *options, kv_status *status);
+
+    /* Call `visit` with the gathered operations in order, `value` NULL for a
+     * delete. Lets the core do batch_delete_range. `space` is as given to
+     * batch_put. */
+    void (*batch_visit)(const kv_batch *batch,
+                        void (*visit)(void *context, kv_space *space, kv_slice key,
+                                      const kv_slice *value),
+                        void *context);
+
+    /* Tell whether `dir` holds files of this engine, whoever made them. */
+    bool (*recognise)(const char *dir);
     /* Members above are version 1. */
 };
 

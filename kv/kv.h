@@ -268,7 +268,7 @@ KV_API KV_MUST_CHECK kv_code kv_space_open(kv_db *db, const char *name, unsigned
                                            kv_space **out, kv_status *status);
 
 /* Delete a space and its contents. KV_BUSY over a live iterator of it.
- * `space` is invalid on success. */
+ * `space` is invalid on success, and a batch gathered before is KV_BAD_STATE. */
 KV_API KV_MUST_CHECK kv_code kv_space_drop(kv_space *space, kv_status *status);
 
 /* Call `visit` with each space's name, in byte order. `visit` returns false to
