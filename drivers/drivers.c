@@ -8,5 +8,6 @@ const kv_driver *const kv_drivers_built_in[] = {
 #if STATEKV_DRIVER_LEVELDB
     &leveldb_driver,
 #endif
+    &memory_driver,
     NULL,
 };

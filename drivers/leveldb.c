@@ -31,8 +31,8 @@ static const kv_option_spec level_option_specs[] = {
     { "bloom_bits", KV_OPTION_INT, "10", 0, 32,
       "Bits of bloom filter per key, which save reading for keys that are absent; 0 is none",
       NULL },
-    { "compression", KV_OPTION_TEXT, "snappy", 0, 0, "How tables are compressed: none or snappy",
-      NULL },
+    { "compression", KV_OPTION_TEXT, "snappy", 0, 0,
+      "How tables are compressed: none or snappy", NULL },
     { "max_open_files", KV_OPTION_INT, "1000", 64, 50000, "Table files kept open", NULL },
     { "verify_checksums", KV_OPTION_BOOL, "true", 0, 0,
       "Check every block read from disk, not only where a read asks for it", NULL },
@@ -137,19 +137,21 @@ static kv_code set_options(struct level_db *self, const kv_options *options, kv_
                        compression);
 
     leveldb_options_t *level = self->options = leveldb_options_create();
-    self->cache = leveldb_cache_create_lru(kv_options_number(options, "kv.leveldb.block_cache"));
+    self->cache =
+        leveldb_cache_create_lru(kv_options_number(options, "kv.leveldb.block_cache"));
     uint64_t bloom_bits = kv_options_number(options, "kv.leveldb.bloom_bits");
     if (bloom_bits > 0)
         self->filter = leveldb_filterpolicy_create_bloom((int)bloom_bits);
     self->verify = kv_options_bool(options, "kv.leveldb.verify_checksums");
     leveldb_options_set_cache(level, self->cache);
     leveldb_options_set_filter_policy(level, self->filter);
-    leveldb_options_set_compression(level,
-                                    snappy ? leveldb_snappy_compression : leveldb_no_compression);
+    leveldb_options_set_compression(level, snappy ? leveldb_snappy_compression
+                                                  : leveldb_no_compression);
     leveldb_options_set_write_buffer_size(
         level, kv_options_number(options, "kv.leveldb.write_buffer"));
     leveldb_options_set_block_size(level, kv_options_number(options, "kv.leveldb.block_size"));
-    leveldb_options_set_max_file_size(level, kv_options_number(options, "kv.leveldb.table_size"));
+    leveldb_options_set_max_file_size(level,
+                                      kv_options_number(options, "kv.leveldb.table_size"));
     leveldb_options_set_max_open_files(
         level, (int)kv_options_number(options, "kv.leveldb.max_open_files"));
     /* Without this, damage in the log is skipped and leaves a hole. */
@@ -437,8 +439,8 @@ static kv_code level_put(kv_space *space, kv_slice key, kv_slice value, unsigned
     struct level_db *self = level_db_of(space->db);
     unsigned long long unsynced = 0;
     char *error = NULL;
-    leveldb_put(self->level, write_begin(self, flags, &unsynced), key.data, key.size, value.data,
-                value.size, &error);
+    leveldb_put(self->level, write_begin(self, flags, &unsynced), key.data, key.size,
+                value.data, value.size, &error);
     return write_end(self, flags, unsynced, error, status);
 }
 
@@ -447,7 +449,8 @@ static kv_code level_delete(kv_space *space, kv_slice key, unsigned flags, kv_st
     struct level_db *self = level_db_of(space->db);
     unsigned long long unsynced = 0;
     char *error = NULL;
-    leveldb_delete(self->level, write_begin(self, flags, &unsynced), key.data, key.size, &error);
+    leveldb_delete(self->level, write_begin(self, flags, &unsynced), key.data, key.size,
+                   &error);
     return write_end(self, flags, unsynced, error, status);
 }
 
@@ -486,8 +489,8 @@ static kv_code level_batch_commit(kv_batch *batch, unsigned flags, kv_status *st
     struct level_db *self = level_db_of(batch->db);
     unsigned long long unsynced = 0;
     char *error = NULL;
-    leveldb_write(self->level, write_begin(self, flags, &unsynced), level_batch_of(batch)->writes,
-                  &error);
+    leveldb_write(self->level, write_begin(self, flags, &unsynced),
+                  level_batch_of(batch)->writes, &error);
     return write_end(self, flags, unsynced, error, status);
 }
 
@@ -529,8 +532,8 @@ static kv_code level_approximate_size(kv_space *space, const kv_range *range, ui
 {
     (void)status;
     const char *first = range->first.data, *limit = range->limit.data;
-    leveldb_approximate_sizes(level_db_of(space->db)->level, 1, &first, &range->first.size, &limit,
-                              &range->limit.size, out);
+    leveldb_approximate_sizes(level_db_of(space->db)->level, 1, &first, &range->first.size,
+                              &limit, &range->limit.size, out);
     return KV_OK;
 }
 

@@ -86,7 +86,8 @@ static kv_code settle(const kv_db *db, char *error, kv_status *status)
     return code;
 }
 
-static rocksdb_readoptions_t *read_options_new(const rocksdb_snapshot_t *snapshot, bool no_cache)
+static rocksdb_readoptions_t *read_options_new(const rocksdb_snapshot_t *snapshot,
+                                               bool no_cache)
 {
     rocksdb_readoptions_t *read = rocksdb_readoptions_create();
     rocksdb_readoptions_set_fill_cache(read, !no_cache);
@@ -162,7 +163,9 @@ static kv_code open_families(struct rocks_db *self, char **names, size_t count,
     const rocksdb_options_t *options = self->settings.options;
     const rocksdb_options_t **each = calloc(count, sizeof(rocksdb_options_t *));
     rocksdb_column_family_handle_t **handles = calloc(count, sizeof(*handles));
+    const char *const *family_names = (const char *const *)names;
     kv_code code = KV_NO_MEMORY;
+    char *error = NULL;
     if (each == NULL || handles == NULL) {
         kv_fail(status, code, "no memory to open %s", self->base.dir);
         goto out;
@@ -170,8 +173,6 @@ static kv_code open_families(struct rocks_db *self, char **names, size_t count,
     for (size_t i = 0; i < count; i++)
         each[i] = options;
 
-    char *error = NULL;
-    const char *const *family_names = (const char *const *)names;
     if ((self->base.flags & KV_OPEN_READ) != 0)
         self->rocks = rocksdb_open_for_read_only_column_families(
             options, self->base.dir, (int)count, family_names, each, handles, 0, &error);
@@ -213,6 +214,7 @@ static void rocks_close(kv_db *db)
 static kv_code rocks_open(kv_db *db, const kv_options *options, kv_status *status)
 {
     struct rocks_db *self = rocks_db_of(db);
+    bool fresh = (db->flags & KV_CREATE) != 0;
     pthread_mutex_init(&self->mutex, NULL);
     kv_code code = rocks_settings_init(&self->settings, options, status);
     if (code != KV_OK)
@@ -223,7 +225,6 @@ static kv_code rocks_open(kv_db *db, const kv_options *options, kv_status *statu
     self->write_sync = rocksdb_writeoptions_create();
     rocksdb_writeoptions_set_sync(self->write_sync, 1);
 
-    bool fresh = (db->flags & KV_CREATE) != 0;
     rocksdb_options_set_create_if_missing(self->settings.options, fresh);
     if (fresh && !rocksdb_driver.recognise(db->dir)) {
         char only[] = "default", *names[] = { only };
@@ -231,8 +232,8 @@ static kv_code rocks_open(kv_db *db, const kv_options *options, kv_status *statu
     } else {
         char *error = NULL;
         size_t count = 0;
-        char **names = rocksdb_list_column_families(self->settings.options, db->dir, &count,
-                                                    &error);
+        char **names =
+            rocksdb_list_column_families(self->settings.options, db->dir, &count, &error);
         code = settle(db, error, status);
         if (code == KV_OK) {
             code = open_families(self, names, count, status);
@@ -346,14 +347,14 @@ static kv_code rocks_get_many(kv_space *space, const kv_read *read, size_t count
                               kv_status *status)
 {
     /* four arrays in one piece */
-    void *memory = malloc(count * (sizeof(rocksdb_pinnableslice_t *) + 2 * sizeof(char *) +
-                                   sizeof(size_t)));
+    void *memory = malloc(
+        count * (sizeof(rocksdb_pinnableslice_t *) + 2 * sizeof(char *) + sizeof(size_t)));
     if (memory == NULL)
         return kv_fail(status, KV_NO_MEMORY, "no memory to get %zu keys", count);
-    rocksdb_pinnableslice_t **pinned = memory;
-    char **errors = (char **)(pinned + count);
-    const char **data = (const char **)(errors + count);
+    const char **data = memory;
     size_t *sizes = (size_t *)(data + count);
+    rocksdb_pinnableslice_t **pinned = (rocksdb_pinnableslice_t **)(sizes + count);
+    char **errors = (char **)(pinned + count);
     for (size_t i = 0; i < count; i++) {
         data[i] = keys[i].data;
         sizes[i] = keys[i].size;
@@ -544,10 +545,9 @@ static void rocks_batch_delete_range(kv_batch *batch, kv_space *space, const kv_
 {
     kv_slice first = range->first;
     kv_slice limit = range->limit.size > 0 ? range->limit : top_key();
-    rocksdb_writebatch_delete_range_cf(rocks_batch_of(batch)->writes,
-                                       rocks_space_of(space)->handle,
-                                       first.size > 0 ? first.data : "", first.size, limit.data,
-                                       limit.size);
+    rocksdb_writebatch_delete_range_cf(
+        rocks_batch_of(batch)->writes, rocks_space_of(space)->handle,
+        first.size > 0 ? first.data : "", first.size, limit.data, limit.size);
 }
 
 static void rocks_batch_clear(kv_batch *batch)
@@ -580,9 +580,9 @@ static kv_code rocks_approximate_size(kv_space *space, const kv_range *range, ui
     const char *first_data = range->first.size > 0 ? range->first.data : "";
     const char *limit_data = limit.data;
     char *error = NULL;
-    rocksdb_approximate_sizes_cf(rocks_db_of(space->db)->rocks, rocks_space_of(space)->handle, 1,
-                                 &first_data, &range->first.size, &limit_data, &limit.size, out,
-                                 &error);
+    rocksdb_approximate_sizes_cf(rocks_db_of(space->db)->rocks, rocks_space_of(space)->handle,
+                                 1, &first_data, &range->first.size, &limit_data, &limit.size,
+                                 out, &error);
     return settle(space->db, error, status);
 }
 
@@ -591,8 +591,8 @@ static kv_code rocks_compact(kv_space *space, const kv_range *range, kv_status *
     (void)status; /* a failed compaction shows at the next write or read */
     const char *first = range->first.size > 0 ? range->first.data : NULL;
     const char *limit = range->limit.size > 0 ? range->limit.data : NULL;
-    rocksdb_compact_range_cf(rocks_db_of(space->db)->rocks, rocks_space_of(space)->handle, first,
-                             range->first.size, limit, range->limit.size);
+    rocksdb_compact_range_cf(rocks_db_of(space->db)->rocks, rocks_space_of(space)->handle,
+                             first, range->first.size, limit, range->limit.size);
     return KV_OK;
 }
 
@@ -628,8 +628,8 @@ static kv_code rocks_stats(kv_db *db, void (*visit)(void *context, const kv_stat
         { "rocksdb.background_errors", "rocksdb.background-errors" },
     };
     size_t cached = rocksdb_cache_get_usage(self->settings.cache);
-    uint64_t memory = cached + sum_property(self, own[0].property) +
-                      sum_property(self, own[1].property);
+    uint64_t memory =
+        cached + sum_property(self, own[0].property) + sum_property(self, own[1].property);
     const kv_stat common[] = {
         { "keys_estimate", NULL, sum_property(self, "rocksdb.estimate-num-keys") },
         { "size_disk_bytes", NULL, kv_folder_size(db->dir) },

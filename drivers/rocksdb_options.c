@@ -31,7 +31,8 @@ const kv_option_spec rocks_option_specs[] = {
       "Threads that write tables and merge them; 0 is one per core, and at least 2", NULL },
     { "wal_recovery", KV_OPTION_TEXT, "tolerate-tail", 0, 0,
       "What to accept in the log at opening: tolerate-tail (a last record cut short; anything "
-      "else is damage), point-in-time (drop all from the first damage on) or absolute (nothing)",
+      "else is damage), point-in-time (drop all from the first damage on) or absolute "
+      "(nothing)",
       NULL },
     { NULL, KV_OPTION_BOOL, NULL, 0, 0, NULL, NULL },
 };
@@ -42,9 +43,12 @@ struct choice {
 };
 
 static const struct choice compressions[] = {
-    { "none", rocksdb_no_compression },   { "snappy", rocksdb_snappy_compression },
-    { "lz4", rocksdb_lz4_compression },   { "zstd", rocksdb_zstd_compression },
-    { "same", -1 },                       { NULL, 0 },
+    { "none", rocksdb_no_compression },
+    { "snappy", rocksdb_snappy_compression },
+    { "lz4", rocksdb_lz4_compression },
+    { "zstd", rocksdb_zstd_compression },
+    { "same", -1 },
+    { NULL, 0 },
 };
 static const struct choice recoveries[] = {
     { "tolerate-tail", rocksdb_tolerate_corrupted_tail_records_recovery },
@@ -103,7 +107,8 @@ static kv_code set_compression(rocksdb_options_t *rocks, const kv_options *optio
     int levels[7] = { rocksdb_no_compression, rocksdb_no_compression };
     for (size_t i = 2; i < sizeof(levels) / sizeof(levels[0]); i++)
         levels[i] = middle;
-    rocksdb_options_set_compression_per_level(rocks, levels, sizeof(levels) / sizeof(levels[0]));
+    rocksdb_options_set_compression_per_level(rocks, levels,
+                                              sizeof(levels) / sizeof(levels[0]));
     rocksdb_options_set_bottommost_compression(rocks, bottom < 0 ? middle : bottom);
     return KV_OK;
 }
@@ -117,7 +122,8 @@ static void set_memory(const struct rocks_settings *settings, uint64_t write_buf
     rocksdb_options_set_write_buffer_size(rocks, one);
     rocksdb_options_set_max_write_buffer_number(rocks, 3);
     rocksdb_options_set_target_file_size_base(rocks, one > 64 * MIB ? one : 64 * MIB);
-    rocksdb_options_set_max_bytes_for_level_base(rocks, 4 * one > 256 * MIB ? 4 * one : 256 * MIB);
+    rocksdb_options_set_max_bytes_for_level_base(rocks,
+                                                 4 * one > 256 * MIB ? 4 * one : 256 * MIB);
     rocksdb_options_set_max_total_wal_size(rocks, 2 * write_buffers);
 }
 
@@ -146,8 +152,9 @@ kv_code rocks_settings_init(struct rocks_settings *settings, const kv_options *o
     if (write_buffers == 0)
         write_buffers = budget / 4;
     if (write_buffers > budget / 2)
-        return kv_fail(status, KV_INVALID,
-                       "kv.rocksdb.write_buffers is more than half of kv.rocksdb.memory_budget");
+        return kv_fail(
+            status, KV_INVALID,
+            "kv.rocksdb.write_buffers is more than half of kv.rocksdb.memory_budget");
 
     int recovery;
     kv_code code = choose(options, "kv.rocksdb.wal_recovery", recoveries, &recovery, status);

@@ -5,11 +5,6 @@
 #include "kv/driver.h"
 
 #include <rocksdb/c.h>
-#include <rocksdb/version.h>
-
-#define ROCKS_TEXT(x) #x
-#define ROCKS_NUMBERS(a, b, c) ROCKS_TEXT(a) "." ROCKS_TEXT(b) "." ROCKS_TEXT(c)
-#define ROCKS_VERSION "RocksDB " ROCKS_NUMBERS(ROCKSDB_MAJOR, ROCKSDB_MINOR, ROCKSDB_PATCH)
 
 extern const kv_option_spec rocks_option_specs[];
 

@@ -207,8 +207,8 @@ kv_code kv_checkpoint(kv_db *db, const char *dir, kv_status *status)
     kv_code code;
     bool ours = lstat(partial, &info) != 0;
     if (!ours)
-        code = kv_fail(status, KV_INVALID, "cannot copy to %s: an unfinished copy, %s, is there",
-                       dir, partial);
+        code = kv_fail(status, KV_INVALID,
+                       "cannot copy to %s: an unfinished copy, %s, is there", dir, partial);
     else if (db->driver->checkpoint != NULL)
         code = db->driver->checkpoint(db, partial, status);
     else

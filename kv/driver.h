@@ -147,7 +147,7 @@ struct kv_driver {
                         const kv_slice *keys, kv_value *out, kv_code *codes, kv_status *status);
     bool (*iter_seek_for_prev)(kv_iter *iter, kv_slice key);
     void (*batch_delete_range)(kv_batch *batch, kv_space *space, const kv_range *range);
-    kv_code (*sync)(kv_db *db, kv_status *status); /* NULL: a synced empty batch */
+    kv_code (*sync)(kv_db *db, kv_status *status);             /* NULL: a synced empty batch */
     kv_code (*space_drop)(kv_space *space, kv_status *status); /* space_close follows */
     kv_code (*space_list)(kv_db *db, bool (*visit)(void *context, const char *name),
                           void *context, kv_status *status); /* required with KV_CAP_SPACES */

@@ -194,8 +194,7 @@ static kv_code marker_lock(const struct kv_folder *folder, unsigned flags, kv_st
         return KV_OK;
     if (locked || errno == EWOULDBLOCK) /* locked: its maker gave up and removed it */
         return kv_fail(status, KV_BUSY,
-                       "database %s is open already, here or in another process",
-                       folder->path);
+                       "database %s is open already, here or in another process", folder->path);
     return fail_errno(status, "lock", folder->path);
 }
 

@@ -271,8 +271,8 @@ KV_API KV_MUST_CHECK kv_code kv_space_open(kv_db *db, const char *name, unsigned
  * `space` is invalid on success, and a batch gathered before is KV_BAD_STATE. */
 KV_API KV_MUST_CHECK kv_code kv_space_drop(kv_space *space, kv_status *status);
 
-/* Call `visit` with each space's name, in byte order. `visit` returns false to
- * stop; it may not open or drop spaces. */
+/* Call `visit` with each space's name as of this call, in byte order. `visit`
+ * returns false to stop. */
 KV_API KV_MUST_CHECK kv_code kv_space_list(kv_db *db,
                                            bool (*visit)(void *context, const char *name),
                                            void *context, kv_status *status);
@@ -284,7 +284,7 @@ KV_API const char *kv_space_name(const kv_space *space);
 /* How to read. NULL, or all zeros, means the latest state with defaults. */
 typedef struct kv_read {
     const kv_snapshot *snapshot; /* read as of this view */
-    bool verify;                 /* check stored checksums even where cached */
+    bool verify;                 /* check the checksums of what comes from storage */
     bool no_cache;               /* do not keep the blocks read: for scans */
 } kv_read;
 

@@ -269,8 +269,8 @@ static kv_code set_dir_beside(const struct reading *reading, const char *dir)
 static kv_code wrong_kind(const struct reading *reading, const char *name, const char *expected,
                           unsigned line)
 {
-    return kv_fail(reading->status, KV_INVALID, "%s:%u: %s must be %s", reading->path, line, name,
-                   expected);
+    return kv_fail(reading->status, KV_INVALID, "%s:%u: %s must be %s", reading->path, line,
+                   name, expected);
 }
 
 static kv_code set_from_item(const struct reading *reading, struct option *option,
@@ -286,8 +286,8 @@ static kv_code set_from_item(const struct reading *reading, struct option *optio
         code = kv_option_value_check(spec, item->number < 0, (uint64_t)item->number,
                                      &option->number, &local);
     else if (item->kind == KV_TOML_BOOL && type == KV_OPTION_BOOL)
-        code = kv_option_value_check(spec, false, (uint64_t)item->number, &option->number,
-                                     &local);
+        code =
+            kv_option_value_check(spec, false, (uint64_t)item->number, &option->number, &local);
     else
         return wrong_kind(reading, item->name, kv_option_type_text(type), item->line);
     if (code != KV_OK)
@@ -367,26 +367,22 @@ kv_code kv_options_load(const char *path, const kv_option_table *const *tables,
                         kv_options **out, kv_status *status)
 {
     *out = NULL;
-    kv_options *options = NULL;
     char *text = NULL;
     size_t size;
+    struct reading reading = { NULL, path, status };
     kv_code code = read_file(path, &text, &size, status);
     if (code == KV_OK)
-        code = options_init(tables, &options, status);
-    if (code != KV_OK)
-        goto out;
-
-    struct reading reading = { options, path, status };
-    code = set_dir_beside(&reading, "data");
+        code = options_init(tables, &reading.options, status);
+    if (code == KV_OK)
+        code = set_dir_beside(&reading, "data");
     if (code == KV_OK)
         code = kv_toml_read(text, size, path, visit_item, &reading, status);
-out:
     free(text);
     if (code != KV_OK) {
-        kv_options_free(options);
+        kv_options_free(reading.options);
         return code;
     }
-    *out = options;
+    *out = reading.options;
     return KV_OK;
 }
 

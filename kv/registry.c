@@ -36,8 +36,8 @@ const kv_driver *kv_driver_find(const char *name)
 
 static bool is_complete(const kv_driver *driver)
 {
-    bool spaces = driver->space_open != NULL && driver->space_close != NULL &&
-                  driver->space_list != NULL;
+    bool spaces =
+        driver->space_open != NULL && driver->space_close != NULL && driver->space_list != NULL;
     return driver->name != NULL && driver->engine_version != NULL && driver->options != NULL &&
            driver->open != NULL && driver->close != NULL &&
            (spaces || (driver->caps & KV_CAP_SPACES) == 0) && driver->get != NULL &&

@@ -80,8 +80,8 @@ struct space_list {
 
 static kv_code list_fault(const kv_db *db, kv_status *status)
 {
-    return kv_fail(status, KV_CORRUPT, "the list of spaces in %s holds a record that is not ours",
-                   db->dir);
+    return kv_fail(status, KV_CORRUPT,
+                   "the list of spaces in %s holds a record that is not ours", db->dir);
 }
 
 static kv_code list_record_read(const kv_db *db, const kv_iter *iter, struct space_list *list,
@@ -104,7 +104,7 @@ static kv_code list_record_read(const kv_db *db, const kv_iter *iter, struct spa
     return KV_OK;
 }
 
-/* Walk the list, calling `visit` (or not, when NULL) with each living name. */
+/* Walk the list, calling `visit`, unless it is NULL, with each living name. */
 static kv_code list_read(kv_db *db, struct space_list *list,
                          bool (*visit)(void *context, const char *name), void *context,
                          kv_status *status)
@@ -194,8 +194,8 @@ static kv_code emulated_make(kv_db *db, const char *name, unsigned *id, kv_statu
     while (*id <= KV_SPACES_MAX && list->taken[*id])
         (*id)++;
     if (*id > KV_SPACES_MAX)
-        code = kv_fail(status, KV_TOO_BIG, "a database has no more than %u spaces",
-                       KV_SPACES_MAX);
+        code =
+            kv_fail(status, KV_TOO_BIG, "a database has no more than %u spaces", KV_SPACES_MAX);
     else
         code = list_write(db, name, NULL, false, false, *id, status);
 out:
@@ -207,6 +207,7 @@ kv_code kv_delete_in_steps(kv_space *space, const kv_range *range, kv_status *st
 {
     const kv_driver *driver = space->db->driver;
     kv_code code = KV_OK;
+    size_t count = 0;
     kv_batch *batch = kv_driver_batch_open(space->db, status);
     kv_iter *iter = kv_driver_iter_open(space, NULL, range, status);
     if (batch == NULL || iter == NULL) {
@@ -214,8 +215,8 @@ kv_code kv_delete_in_steps(kv_space *space, const kv_range *range, kv_status *st
         goto out;
     }
 
-    size_t count = 0;
-    for (bool on = driver->iter_first(iter); on && code == KV_OK; on = driver->iter_next(iter)) {
+    for (bool on = driver->iter_first(iter); on && code == KV_OK;
+         on = driver->iter_next(iter)) {
         driver->batch_delete(batch, space, iter->key);
         if (++count % DELETE_STEP_KEYS == 0) {
             code = kv_driver_commit(batch, 0, status);
@@ -409,19 +410,68 @@ kv_code kv_space_drop(kv_space *space, kv_status *status)
     return code == KV_OK ? KV_OK : kv_write_failed(db, &local, status);
 }
 
+struct names {
+    char **items;
+    size_t count;
+    bool failed;
+};
+
+static bool gather_name(void *context, const char *name)
+{
+    struct names *names = context;
+    char **items = realloc(names->items, (names->count + 1) * sizeof(char *));
+    if (items != NULL)
+        names->items = items;
+    char *copy = items == NULL ? NULL : strdup(name);
+    if (copy == NULL) {
+        names->failed = true;
+        return false;
+    }
+    names->items[names->count++] = copy;
+    return true;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static kv_code gather_names(kv_db *db, struct names *names, kv_status *status)
+{
+    kv_code code;
+    if (is_native(db)) {
+        code = db->driver->space_list(db, gather_name, names, status);
+    } else {
+        struct space_list *list = malloc(sizeof(*list));
+        if (list == NULL)
+            return kv_fail(status, KV_NO_MEMORY, "no memory for the list of spaces");
+        code = list_read(db, list, gather_name, names, status);
+        free(list);
+    }
+    if (code == KV_OK && names->failed)
+        code = kv_fail(status, KV_NO_MEMORY, "no memory for the list of spaces");
+    return code;
+}
+
+/* The names are gathered first, so that `visit` may open spaces and write. */
 kv_code kv_space_list(kv_db *db, bool (*visit)(void *context, const char *name), void *context,
                       kv_status *status)
 {
-    if (is_native(db))
-        return db->driver->space_list(db, visit, context, status);
-
+    struct names names = { NULL, 0, false };
     kv_status local;
     kv_status_start(&local);
-    struct space_list *list = malloc(sizeof(*list));
-    if (list == NULL)
-        return kv_fail(status, KV_NO_MEMORY, "no memory for the list of spaces");
-    kv_code code = list_read(db, list, visit, context, &local);
-    free(list);
+    pthread_mutex_lock(&db->core->mutex);
+    kv_code code = gather_names(db, &names, &local);
+    pthread_mutex_unlock(&db->core->mutex);
+    if (code == KV_OK && names.count > 0) {
+        qsort(names.items, names.count, sizeof(char *), compare_names);
+        for (size_t i = 0; i < names.count; i++)
+            if (!visit(context, names.items[i]))
+                break;
+    }
+    for (size_t i = 0; i < names.count; i++)
+        free(names.items[i]);
+    free(names.items);
     return code == KV_OK ? KV_OK : kv_fail(status, code, "%s", local.message);
 }
 

@@ -9,11 +9,11 @@ extern "C" {
 #endif
 
 enum kv_toml_kind {
-    KV_TOML_TABLE,  /* a table by its name, before its members */
-    KV_TOML_BOOL,   /* number 0 or 1 */
-    KV_TOML_INT,    /* number */
-    KV_TOML_TEXT,   /* text; a list of texts comes joined by commas */
-    KV_TOML_OTHER   /* a kind that no option takes: float, date, mixed list */
+    KV_TOML_TABLE, /* a table by its name, before its members */
+    KV_TOML_BOOL,  /* number 0 or 1 */
+    KV_TOML_INT,   /* number */
+    KV_TOML_TEXT,  /* text; a list of texts comes joined by commas */
+    KV_TOML_OTHER  /* a kind that no option takes: float, date, mixed list */
 };
 
 struct kv_toml_item {

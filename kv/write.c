@@ -226,8 +226,8 @@ static inline bool batch_takes(kv_batch *batch, const kv_space *space)
     if (batch->status.code != KV_OK)
         return false;
     if (space->db != batch->db) {
-        kv_fail(&batch->status, KV_INVALID, "space %s belongs to another database than the batch",
-                space->name);
+        kv_fail(&batch->status, KV_INVALID,
+                "space %s belongs to another database than the batch", space->name);
         return false;
     }
     if (batch->count == 0)
@@ -316,8 +316,8 @@ size_t kv_batch_size(const kv_batch *batch)
 struct replay {
     const kv_batch *from;
     kv_batch *to;
-    size_t place;      /* operations replayed so far */
-    size_t next_range; /* the first range not yet replaced by deletes */
+    size_t place;                    /* operations replayed so far */
+    size_t next_range;               /* the first range not yet replaced by deletes */
     const struct noted_range *range; /* while looking for earlier puts: the range, */
     size_t before;                   /* and how many operations to look at */
     kv_status *status;
@@ -337,7 +337,8 @@ static void delete_earlier_put(void *context, kv_space *space, kv_slice key,
     if (replay->before == 0)
         return;
     replay->before--;
-    bool same = space->prefix_size > 0 || space == range->space;
+    bool native = (replay->to->driver->caps & KV_CAP_SPACES) != 0;
+    bool same = !native || space == range->space; /* else the key tells */
     if (value != NULL && same && in_range(&range->range, key))
         replay->to->driver->batch_delete(replay->to, range->space, key);
 }
@@ -369,7 +370,8 @@ static void replay_ranges(struct replay *replay, size_t place)
     }
 }
 
-static void replay_operation(void *context, kv_space *space, kv_slice key, const kv_slice *value)
+static void replay_operation(void *context, kv_space *space, kv_slice key,
+                             const kv_slice *value)
 {
     struct replay *replay = context;
     replay_ranges(replay, replay->place);
