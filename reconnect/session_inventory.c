@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-enum { FILTER_HEAD = 4, BITS_GOOD = 24, BITS_LEAST = 8, PROBES_MAX = 32 };
+/* In a smaller filter the probes of one id, evenly spaced, would meet too often. */
+enum { FILTER_HEAD = 4, BITS_MIN = 1024, BITS_GOOD = 24, BITS_LEAST = 8, PROBES_MAX = 32 };
 
 static uint64_t word_at(const uint8_t *bytes)
 {
@@ -16,7 +17,7 @@ static uint64_t word_at(const uint8_t *bytes)
 
 size_t session_filter_size(size_t count)
 {
-    size_t bits = 8 * 8;
+    size_t bits = BITS_MIN;
 
     if (count > SIZE_MAX / BITS_GOOD)
         return 0;
