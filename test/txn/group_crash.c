@@ -1,0 +1,463 @@
+/*
+ * group_crash.c - a process that writes to two stores through a group ends at every
+ * numbered step, a step being any write, sync, rename or unlink that it, its engines
+ * included, asks the kernel for. Then, from each such ruin, opening it again ends at
+ * steps of its own. In the end both stores must hold the same prefix of the history,
+ * no shorter than what was acknowledged, nothing of it partial.
+ *
+ * usage: group_crash steps STRIDE        every STRIDE-th step
+ *        group_crash kills COUNT SEED    that many kill -9 under four writer threads
+ *        group_crash cuts STRIDE         the journal cut, and flipped, at every STRIDE-th byte
+ */
+#include "kv/group.h"
+#include "test/txn/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { COMMITS = 24, THREADS = 4, EXIT_AT_STEP = 99 };
+
+/* ---- Steps: the calls below stand before libc's ---------------------------- */
+
+static _Atomic long steps_left = -1; /* below zero: do not count */
+
+static void step(void)
+{
+    if (atomic_load(&steps_left) >= 0 && atomic_fetch_sub(&steps_left, 1) == 0)
+        _exit(EXIT_AT_STEP);
+}
+
+ssize_t write(int fd, const void *bytes, size_t size)
+{
+    step();
+    return syscall(SYS_write, fd, bytes, size);
+}
+
+ssize_t pwrite(int fd, const void *bytes, size_t size, off_t offset)
+{
+    step();
+    return syscall(SYS_pwrite64, fd, bytes, size, offset);
+}
+
+ssize_t pwrite64(int fd, const void *bytes, size_t size, off64_t offset)
+{
+    step();
+    return syscall(SYS_pwrite64, fd, bytes, size, offset);
+}
+
+int fsync(int fd)
+{
+    step();
+    return (int)syscall(SYS_fsync, fd);
+}
+
+int fdatasync(int fd)
+{
+    step();
+    return (int)syscall(SYS_fdatasync, fd);
+}
+
+int rename(const char *from, const char *to)
+{
+    step();
+    return (int)syscall(SYS_rename, from, to);
+}
+
+int unlink(const char *path)
+{
+    step();
+    return (int)syscall(SYS_unlink, path);
+}
+
+/* ---- The stores ------------------------------------------------------------ */
+
+static const char *const drivers[2] = { "rocksdb", "leveldb" };
+
+struct world {
+    char dir[128];
+    struct store stores[2];
+    kv_group *group;
+};
+
+static void die(const char *what, const char *why)
+{
+    fprintf(stderr, "%s: %s\n", what, why);
+    exit(1);
+}
+
+static kv_code world_open(struct world *world, const char *dir, kv_status *status)
+{
+    snprintf(world->dir, sizeof(world->dir), "%s", dir);
+    kv_group_member members[2];
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(world->stores[i].dir, sizeof(world->stores[i].dir), "%s/%s", dir, drivers[i]);
+        store_reopen(&world->stores[i], drivers[i]);
+        members[i] = (kv_group_member){ drivers[i], world->stores[i].db };
+    }
+    char journal[160];
+    snprintf(journal, sizeof(journal), "%s/group", dir);
+    kv_group_options options = { .journal_size = KV_GROUP_JOURNAL_SIZE_MIN };
+    return kv_group_open(journal, members, 2, &options, &world->group, status);
+}
+
+static void world_close(struct world *world)
+{
+    if (kv_group_close(world->group, NULL) != KV_OK)
+        die("close", "the group does not close");
+    store_close(&world->stores[0]);
+    store_close(&world->stores[1]);
+}
+
+/* Commit number `n` of `lane`: its count in both stores, and a key of its own. */
+static kv_code commit(struct world *world, char lane, uint32_t n, kv_status *status)
+{
+    kv_group_batch *batch;
+    kv_code code = kv_group_batch_new(world->group, &batch, status);
+    if (code != KV_OK)
+        return code;
+    char count[2] = { lane, '#' }, own[16];
+    int size = snprintf(own, sizeof(own), "%c%08u", lane, n);
+    for (size_t i = 0; i < 2; i++) {
+        kv_space *space = world->stores[i].space;
+        kv_group_batch_put(batch, space, kv_bytes(count, 2), kv_bytes(&n, sizeof(n)));
+        kv_group_batch_put(batch, space, kv_bytes(own, (size_t)size), kv_bytes(&n, sizeof(n)));
+    }
+    code = kv_group_batch_commit(batch, KV_SYNC, status);
+    kv_group_batch_free(batch);
+    return code;
+}
+
+static uint32_t count_of(kv_space *space, char lane)
+{
+    char key[2] = { lane, '#' };
+    uint32_t count = 0;
+    kv_value value = KV_VALUE_INIT;
+    if (kv_get(space, NULL, kv_bytes(key, 2), &value, NULL) == KV_OK)
+        memcpy(&count, value.bytes.data, sizeof(count));
+    kv_value_release(&value);
+    return count;
+}
+
+/* Both stores hold lane's commits 1..n and no other, n at least `acknowledged`. */
+static void lane_check(struct world *world, char lane, uint32_t acknowledged)
+{
+    uint32_t counts[2];
+    for (size_t i = 0; i < 2; i++) {
+        kv_space *space = world->stores[i].space;
+        counts[i] = count_of(space, lane);
+        kv_range range = { kv_bytes((char[]){ lane, '0' }, 2),
+                           kv_bytes((char[]){ lane, ':' }, 2) };
+        kv_iter *iter;
+        uint32_t found = 0;
+        if (kv_iter_open(space, NULL, &range, &iter, NULL) != KV_OK)
+            die("check", "no iterator");
+        for (bool on = kv_iter_first(iter); on; on = kv_iter_next(iter)) {
+            uint32_t n;
+            memcpy(&n, kv_iter_value(iter).data, sizeof(n));
+            if (n != ++found)
+                die("check", "a hole in a store's history");
+        }
+        kv_iter_close(iter);
+        if (found != counts[i])
+            die("check", "a commit is partial");
+    }
+    if (counts[0] != counts[1])
+        die("check", "the stores hold different prefixes");
+    if (counts[0] < acknowledged)
+        die("check", "an acknowledged commit is lost");
+}
+
+/* ---- Children -------------------------------------------------------------- */
+
+static int child_commit(const char *dir, int report)
+{
+    struct world world;
+    kv_status status = KV_STATUS_INIT;
+    if (world_open(&world, dir, &status) != KV_OK)
+        die("open", status.message);
+    uint32_t from = count_of(world.stores[0].space, 'a');
+    for (uint32_t n = from + 1; n <= COMMITS; n++) {
+        if (commit(&world, 'a', n, &status) != KV_OK)
+            die("commit", status.message);
+        syscall(SYS_write, report, &n, sizeof(n));
+        if (n % 10 == 0 && kv_group_checkpoint(world.group, &status) != KV_OK)
+            die("checkpoint", status.message);
+    }
+    world_close(&world);
+    return 0;
+}
+
+struct lane {
+    struct world *world;
+    int report;
+    char name;
+    pthread_t thread;
+};
+
+static void *lane_run(void *argument)
+{
+    struct lane *lane = argument;
+    uint32_t n = count_of(lane->world->stores[0].space, lane->name);
+    for (;;) {
+        kv_status status = KV_STATUS_INIT;
+        if (commit(lane->world, lane->name, ++n, &status) != KV_OK)
+            die("commit", status.message);
+        uint32_t message[2] = { (uint32_t)lane->name, n };
+        syscall(SYS_write, lane->report, message, sizeof(message));
+    }
+}
+
+static int child_lanes(const char *dir, int report)
+{
+    struct world world;
+    kv_status status = KV_STATUS_INIT;
+    if (world_open(&world, dir, &status) != KV_OK)
+        die("open", status.message);
+    struct lane lanes[THREADS];
+    for (size_t i = 0; i < THREADS; i++) {
+        lanes[i] = (struct lane){ &world, report, (char)('a' + i), 0 };
+        pthread_create(&lanes[i].thread, NULL, lane_run, &lanes[i]);
+    }
+    for (;;)
+        pause();
+}
+
+/* Leave commits in the journal that no checkpoint took: end without closing. */
+static int child_leave(const char *dir, int report)
+{
+    struct world world;
+    kv_status status = KV_STATUS_INIT;
+    (void)report;
+    if (world_open(&world, dir, &status) != KV_OK)
+        die("open", status.message);
+    for (uint32_t n = 1; n <= 6; n++)
+        if (commit(&world, 'a', n, &status) != KV_OK)
+            die("commit", status.message);
+    _exit(0);
+}
+
+/* Run this program again as `role` on `dir`, to end at `at` (below zero: never).
+ * Returns its process; `report` is the reading end of what it acknowledges. */
+static pid_t spawn(const char *role, const char *dir, long at, int *report)
+{
+    int ends[2];
+    if (pipe(ends) != 0)
+        die("pipe", strerror(errno));
+    pid_t pid = fork();
+    if (pid == 0) {
+        char steps[32], fd[16];
+        snprintf(steps, sizeof(steps), "%ld", at);
+        snprintf(fd, sizeof(fd), "%d", ends[1]);
+        execl("/proc/self/exe", "group_crash", "child", role, dir, steps, fd, (char *)NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    *report = ends[0];
+    return pid;
+}
+
+static int run(const char *role, const char *dir, long at, uint32_t *acknowledged)
+{
+    int report, outcome;
+    pid_t pid = spawn(role, dir, at, &report);
+    uint32_t n;
+    while (read(report, &n, sizeof(n)) == (ssize_t)sizeof(n))
+        if (acknowledged != NULL)
+            *acknowledged = n;
+    close(report);
+    waitpid(pid, &outcome, 0);
+    if (!WIFEXITED(outcome))
+        die(role, "was ended by a signal");
+    if (WEXITSTATUS(outcome) != 0 && WEXITSTATUS(outcome) != EXIT_AT_STEP)
+        die(role, "failed");
+    return WEXITSTATUS(outcome);
+}
+
+/* ---- Campaigns ------------------------------------------------------------- */
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk)
+{
+    (void)info, (void)kind, (void)walk;
+    return remove(path);
+}
+
+static void folder_remove(const char *dir)
+{
+    nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void folder_make(char dir[64])
+{
+    strcpy(dir, "/tmp/statekv-crash-XXXXXX");
+    if (mkdtemp(dir) == NULL)
+        die("mkdtemp", strerror(errno));
+}
+
+static void folder_copy(const char *from, const char *to)
+{
+    char command[300];
+    snprintf(command, sizeof(command), "cp -a %s/. %s/", from, to);
+    if (system(command) != 0)
+        die("cp", "failed");
+}
+
+static void world_check(const char *dir, uint32_t acknowledged)
+{
+    struct world world;
+    kv_status status = KV_STATUS_INIT;
+    if (world_open(&world, dir, &status) != KV_OK)
+        die("open after a crash", status.message);
+    lane_check(&world, 'a', acknowledged);
+    world_close(&world);
+}
+
+static int campaign_steps(long stride)
+{
+    long first = 0, second = 0;
+    for (long at = 0;; at += stride) {
+        char dir[64];
+        folder_make(dir);
+        uint32_t acknowledged = 0;
+        int ended = run("commit", dir, at, &acknowledged);
+        first++;
+        /* Opening what is left ends too, at ever later steps, and then completes. */
+        for (long again = at % 7; again < 60; again += 7 * stride) {
+            if (run("commit", dir, again, &acknowledged) == 0)
+                break;
+            second++;
+        }
+        world_check(dir, acknowledged);
+        folder_remove(dir);
+        if (ended == 0)
+            break;
+    }
+    printf("steps: %ld ends in commits and checkpoints, %ld in opening again, 0 losses\n",
+           first, second);
+    return 0;
+}
+
+static int campaign_kills(long count, uint64_t seed)
+{
+    char dir[64];
+    folder_make(dir);
+    uint32_t acknowledged[THREADS] = { 0 };
+    for (long i = 0; i < count; i++) {
+        int report, outcome;
+        pid_t pid = spawn("lanes", dir, -1, &report);
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        struct timespec pause = { 0, (long)(20 + (seed >> 33) % 150) * 1000000 };
+        nanosleep(&pause, NULL);
+        kill(pid, SIGKILL);
+        uint32_t message[2];
+        while (read(report, message, sizeof(message)) == (ssize_t)sizeof(message))
+            acknowledged[message[0] - 'a'] = message[1];
+        close(report);
+        waitpid(pid, &outcome, 0);
+        if (!WIFSIGNALED(outcome))
+            die("kills", "the writers failed by themselves");
+        struct world world;
+        kv_status status = KV_STATUS_INIT;
+        if (world_open(&world, dir, &status) != KV_OK)
+            die("open after a kill", status.message);
+        for (size_t lane = 0; lane < THREADS; lane++)
+            lane_check(&world, (char)('a' + lane), acknowledged[lane]);
+        world_close(&world);
+    }
+    printf("kills: %ld under %d writers, %u commits acknowledged, 0 losses\n", count, THREADS,
+           acknowledged[0] + acknowledged[1] + acknowledged[2] + acknowledged[3]);
+    folder_remove(dir);
+    return 0;
+}
+
+static void journal_damage(const char *dir, off_t at, bool cut)
+{
+    char path[160];
+    snprintf(path, sizeof(path), "%s/group/journal", dir);
+    int fd = open(path, O_RDWR);
+    unsigned char byte;
+    if (fd < 0 || pread(fd, &byte, 1, at) != 1)
+        die("journal", strerror(errno));
+    byte ^= 0x40;
+    if (cut ? ftruncate(fd, at) != 0 : pwrite(fd, &byte, 1, at) != 1)
+        die("journal", strerror(errno));
+    close(fd);
+}
+
+/* Damage may be refused; what opens must hold the same prefix in both stores. */
+static bool damaged_check(const char *dir)
+{
+    struct world world;
+    kv_status status = KV_STATUS_INIT;
+    bool opened = world_open(&world, dir, &status) == KV_OK;
+    if (opened) {
+        lane_check(&world, 'a', 0);
+        world_close(&world);
+        return true;
+    }
+    if (status.code != KV_CORRUPT || strstr(status.message, "journal") == NULL)
+        die("damage", status.message);
+    store_close(&world.stores[0]);
+    store_close(&world.stores[1]);
+    return false;
+}
+
+static int campaign_cuts(long stride)
+{
+    char origin[64];
+    folder_make(origin);
+    run("leave", origin, -1, NULL);
+    long opened = 0, refused = 0;
+    const off_t size = 2 * 4096 + 2 * (off_t)KV_GROUP_JOURNAL_SIZE_MIN;
+    for (int cut = 0; cut < 2; cut++)
+        for (off_t at = 0; at < size; at += stride) {
+            /* past the headers' and records' bytes all is zero: look at it sparsely */
+            bool dense = at % 4096 < 700 || (at > 8192 && (at - 8192) % 65536 < 1200);
+            if (!dense && at % 997 >= stride)
+                continue;
+            char dir[64];
+            folder_make(dir);
+            folder_copy(origin, dir);
+            journal_damage(dir, at, cut);
+            if (damaged_check(dir))
+                opened++;
+            else
+                refused++;
+            folder_remove(dir);
+        }
+    printf("journal: %ld cuts and flips, %ld opened whole, %ld refused, 0 partial\n",
+           opened + refused, opened, refused);
+    folder_remove(origin);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 6 && strcmp(argv[1], "child") == 0) {
+        atomic_store(&steps_left, strtol(argv[4], NULL, 10));
+        int report = (int)strtol(argv[5], NULL, 10);
+        if (strcmp(argv[2], "lanes") == 0)
+            return child_lanes(argv[3], report);
+        return strcmp(argv[2], "leave") == 0 ? child_leave(argv[3], report)
+                                             : child_commit(argv[3], report);
+    }
+    if (argc == 3 && strcmp(argv[1], "steps") == 0)
+        return campaign_steps(strtol(argv[2], NULL, 10));
+    if (argc == 4 && strcmp(argv[1], "kills") == 0)
+        return campaign_kills(strtol(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
+    if (argc == 3 && strcmp(argv[1], "cuts") == 0)
+        return campaign_cuts(strtol(argv[2], NULL, 10));
+    fprintf(stderr, "usage: group_crash steps STRIDE | kills COUNT SEED | cuts STRIDE\n");
+    return 2;
+}
