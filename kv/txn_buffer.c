@@ -27,7 +27,7 @@ static struct txn_block *block_new(size_t size)
 static void *arena_alloc(struct txn_buffer *buffer, size_t size)
 {
     size = (size + sizeof(max_align_t) - 1) & ~(sizeof(max_align_t) - 1);
-    if (buffer->block_left < size) {
+    if (buffer->blocks == NULL || buffer->block_left < size) {
         struct txn_block *block = block_new(size > BLOCK_SIZE ? size : BLOCK_SIZE);
         if (block == NULL)
             return NULL;

@@ -208,7 +208,7 @@ struct lane {
 
 static void *lane_run(void *argument)
 {
-    struct lane *lane = argument;
+    const struct lane *lane = argument;
     uint32_t n = count_of(lane->world->stores[0].space, lane->name);
     for (;;) {
         kv_status status = KV_STATUS_INIT;
@@ -217,9 +217,10 @@ static void *lane_run(void *argument)
         uint32_t message[2] = { (uint32_t)lane->name, n };
         syscall(SYS_write, lane->report, message, sizeof(message));
     }
+    return NULL;
 }
 
-static int child_lanes(const char *dir, int report)
+static _Noreturn void child_lanes(const char *dir, int report)
 {
     struct world world;
     kv_status status = KV_STATUS_INIT;
@@ -235,7 +236,7 @@ static int child_lanes(const char *dir, int report)
 }
 
 /* Leave commits in the journal that no checkpoint took: end without closing. */
-static int child_leave(const char *dir, int report)
+static _Noreturn void child_leave(const char *dir, int report)
 {
     struct world world;
     kv_status status = KV_STATUS_INIT;
@@ -357,10 +358,13 @@ static int campaign_kills(long count, uint64_t seed)
         int report, outcome;
         pid_t pid = spawn("lanes", dir, -1, &report);
         seed = seed * 6364136223846793005u + 1442695040888963407u;
-        struct timespec pause = { 0, (long)(20 + (seed >> 33) % 150) * 1000000 };
+        /* In opening at times; else at any moment after the first commit. */
+        struct timespec pause = { 0, (long)((seed >> 33) % 100) * 1000000 };
+        uint32_t message[2];
+        if (i % 4 != 0 && read(report, message, sizeof(message)) == (ssize_t)sizeof(message))
+            acknowledged[message[0] - 'a'] = message[1];
         nanosleep(&pause, NULL);
         kill(pid, SIGKILL);
-        uint32_t message[2];
         while (read(report, message, sizeof(message)) == (ssize_t)sizeof(message))
             acknowledged[message[0] - 'a'] = message[1];
         close(report);
@@ -448,9 +452,10 @@ int main(int argc, char **argv)
         atomic_store(&steps_left, strtol(argv[4], NULL, 10));
         int report = (int)strtol(argv[5], NULL, 10);
         if (strcmp(argv[2], "lanes") == 0)
-            return child_lanes(argv[3], report);
-        return strcmp(argv[2], "leave") == 0 ? child_leave(argv[3], report)
-                                             : child_commit(argv[3], report);
+            child_lanes(argv[3], report);
+        if (strcmp(argv[2], "leave") == 0)
+            child_leave(argv[3], report);
+        return child_commit(argv[3], report);
     }
     if (argc == 3 && strcmp(argv[1], "steps") == 0)
         return campaign_steps(strtol(argv[2], NULL, 10));
