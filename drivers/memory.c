@@ -1,4 +1,5 @@
 /* memory.c - the memory driver: a tree and nothing else. Gone when closed. */
+#include "drivers/drivers.h"
 #include "drivers/tree.h"
 #include "drivers/tree_iter.h"
 
@@ -228,7 +229,6 @@ static const kv_option_spec memory_options[] = {
     { NULL, KV_OPTION_BOOL, NULL, 0, 0, NULL, NULL },
 };
 
-extern const kv_driver memory_driver; /* listed in drivers.c */
 const kv_driver memory_driver = {
     .version = KV_DRIVER_VERSION,
     .caps = KV_CAP_SPACES | KV_CAP_PINNED,
