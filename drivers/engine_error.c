@@ -20,7 +20,6 @@ const struct engine_error leveldb_errors[] = {
 };
 
 const struct engine_error rocksdb_errors[] = {
-    { "IO error: No space left on device", NULL, KV_NO_SPACE },
     { "IO error: ", "No space left on device", KV_NO_SPACE },
     { "IO error: ", "Disk quota exceeded", KV_NO_SPACE },
     { "IO error: ", "File too large", KV_NO_SPACE },

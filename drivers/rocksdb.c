@@ -235,10 +235,9 @@ static kv_code rocks_open(kv_db *db, const kv_options *options, kv_status *statu
         char **names =
             rocksdb_list_column_families(self->settings.options, db->dir, &count, &error);
         code = settle(db, error, status);
-        if (code == KV_OK) {
+        if (code == KV_OK)
             code = open_families(self, names, count, status);
-            rocksdb_list_column_families_destroy(names, count);
-        }
+        rocksdb_list_column_families_destroy(names, count);
     }
 out:
     if (code != KV_OK)
