@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# migrate.sh FROM TO - copy a state to another engine: equal, resumable, careful.
+. "$(dirname "$0")/lib.sh"
+from=$1:$tmp/from
+to=$2:$tmp/to
+python3 -c 'for i in range(20000): print((b"key/%06d" % i).hex(), b"value".hex(), sep="\t")' \
+    >"$tmp/pairs.tsv"
+run 0 statekv import --db "$from" --batch 5000 bank "$tmp/pairs.tsv"
+run 0 statekv kv put --db "$from" --space other 'a\x00b' ''
+before=$(statekv root --db "$from" && statekv kv check --db "$from")
+
+run 0 statekv migrate --from "$from" --to "$to"
+has "a summary" "$out" 'both sides equal'
+same "the copy's pairs" "$(statekv root --db "$to"; statekv kv check --db "$to")" "$before"
+same "the source" "$(statekv root --db "$from"; statekv kv check --db "$from")" "$before"
+run 0 statekv verify --db "$to"
+refused 2 'holds data' statekv migrate --from "$from" --to "$to"
+refused 3 "$tmp/none" statekv migrate --from "$1:$tmp/none" --to "$2:$tmp/x"
+refused 2 '--from' statekv migrate --to "$to"
+
+# Killed at some moments: known as unfinished, then finished by the same command.
+for delay in 0.02 0.1 0.3; do
+    rm -rf "$tmp/to"
+    statekv migrate --from "$from" --to "$to" >/dev/null 2>&1 &
+    victim=$!
+    sleep $delay
+    kill -9 $victim 2>/dev/null
+    wait $victim 2>/dev/null
+    if [ -d "$tmp/to" ] && statekv kv scan --db "$to" --space statekv.migrate >/dev/null 2>&1; then
+        refused 2 'interrupted copy of' statekv migrate --from "$1:$tmp/from/" --to "$to"
+        refused 2 'unfinished copy' statekv migrate --from "$to" --to "$1:$tmp/y"
+        run 0 statekv migrate --from "$from" --to "$to" --json
+    else
+        rm -rf "$tmp/to"
+        run 0 statekv migrate --from "$from" --to "$to" --json
+    fi
+    same "the finished copy" "$(statekv root --db "$to"; statekv kv check --db "$to")" "$before"
+done
+finish
