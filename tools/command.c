@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const kv_option_table *const command_tables[] = { &state_option_table, NULL };
+const kv_option_table *const command_tables[] = { NULL };
 
-enum { OPTION_CONFIG = 0x100, OPTION_SET, OPTION_DB, OPTION_JSON };
+enum { OPTION_CONFIG = 0x100, OPTION_SET, OPTION_DB, OPTION_JSON, OPTION_USAGE };
 
 static const struct argp_option global_options[] = {
     { "config", OPTION_CONFIG, "FILE", 0,
@@ -60,7 +60,15 @@ static const struct argp global_argp = { global_options, parse_global, NULL, NUL
 struct inputs {
     void *own;
     struct globals *globals;
+    const struct argp *argp;
 };
+
+/* Of our own, since argp with ARGP_NO_ERRS gives no help either. */
+_Noreturn static void help(const struct inputs *inputs, char *name, unsigned what)
+{
+    argp_help(inputs->argp, stdout, what, name);
+    exit(fflush(stdout) == 0 ? EXIT_DONE : EXIT_STORE);
+}
 
 /* Hands each of the two parsers its input, and words what neither knows. */
 static error_t parse_both(int key, char *argument, struct argp_state *parser)
@@ -72,6 +80,10 @@ static error_t parse_both(int key, char *argument, struct argp_state *parser)
         parser->child_inputs[0] = inputs->own;
         parser->child_inputs[1] = inputs->globals;
         return 0;
+    case '?':
+        help(inputs, parser->argv[0], ARGP_HELP_SHORT_USAGE | ARGP_HELP_DOC | ARGP_HELP_LONG);
+    case OPTION_USAGE:
+        help(inputs, parser->argv[0], ARGP_HELP_USAGE);
     case ARGP_KEY_ERROR:
         command_usage(parser, "%s: no such option, or its value is missing or unwanted",
                       parser->argv[parser->next > 1 ? parser->next - 1 : parser->argc - 1]);
@@ -80,17 +92,23 @@ static error_t parse_both(int key, char *argument, struct argp_state *parser)
     }
 }
 
+static const struct argp_option help_options[] = {
+    { "help", '?', NULL, 0, "Give this help", -1 },
+    { "usage", OPTION_USAGE, NULL, 0, "Give a short usage message", -1 },
+    { 0 }
+};
+
 void command_parse(const struct argp *argp, void *own, struct globals *globals, int argc,
                    char **argv)
 {
     const struct argp_child children[] = { { argp, 0, NULL, 0 },
                                            { &global_argp, 0, "Options of every command:", 10 },
                                            { 0 } };
-    const struct argp both = { NULL, parse_both, NULL, NULL, children, NULL, NULL };
-    struct inputs inputs = { own, globals };
+    const struct argp both = { help_options, parse_both, NULL, NULL, children, NULL, NULL };
+    struct inputs inputs = { own, globals, &both };
     int next = argc;
     /* argp's own messages take two lines and do not tell which option it was. */
-    unsigned flags = ARGP_NO_ERRS;
+    unsigned flags = ARGP_NO_ERRS | ARGP_NO_HELP;
     if (strcmp(argv[0], "statekv") == 0)
         flags |= ARGP_IN_ORDER; /* a command's options are not ours */
     error_t error = argp_parse(&both, argc, argv, flags, &next, &inputs);

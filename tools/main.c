@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *argp_program_version = "statekv " STATEKV_VERSION;
-
 static const char documentation[] =
     "Look after the state of a chain node: key-value databases, merkle maps with proofs, "
     "queries and catching up, on the storage engine that a config file or --db names.\v"
@@ -45,12 +43,19 @@ static char *add_commands(int key, const char *text, void *input)
     return all;
 }
 
+static const struct argp_option options[] = {
+    { "version", 'V', NULL, 0, "Print the program's version", -1 }, { 0 }
+};
+
 /* Options up to the command's name; the rest is the command's. */
 static error_t parse(int key, char *argument, struct argp_state *parser)
 {
     (void)argument;
     int *first = parser->input;
     switch (key) {
+    case 'V':
+        puts("statekv " STATEKV_VERSION);
+        exit(EXIT_DONE);
     case ARGP_KEY_ARGS:
         *first = parser->next;
         return 0;
@@ -61,7 +66,7 @@ static error_t parse(int key, char *argument, struct argp_state *parser)
     }
 }
 
-static const struct argp argp = { NULL,          parse, "COMMAND [ARGUMENT...]",
+static const struct argp argp = { options,       parse, "COMMAND [ARGUMENT...]",
                                   documentation, NULL,  add_commands,
                                   NULL };
 

@@ -24,7 +24,8 @@ run 0 statekv options --json
 run 0 jq -es 'map(select(.table == "vmap" and .name == "page_bits")) | length == 1' <<<"$out"
 refused 2 'no driver or table called oracle' statekv options oracle
 run 0 statekv drivers --json
+drivers=$out
 for driver in memory leveldb rocksdb; do
-    run 0 jq -es --arg d $driver 'any(.name == $d)' <<<"$out"
+    run 0 jq -es --arg d $driver 'any(.name == $d)' <<<"$drivers"
 done
 finish

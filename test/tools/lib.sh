@@ -12,7 +12,7 @@ statekv() { "$build/tools/statekv" "$@"; }
 
 fail() {
     failures=$((failures + 1))
-    printf 'FAILED %s:%s: %s\n' "${BASH_SOURCE[2]##*/}" "${BASH_LINENO[1]}" "$*" >&2
+    printf 'FAILED %s:%s: %s\n' "${0##*/}" "$(printf "%s\n" "${BASH_LINENO[@]}" | tail -n 2 | head -n 1)" "$*" >&2
 }
 
 # run STATUS COMMAND...: the exit status must be STATUS; sets $out and $err.
