@@ -226,7 +226,7 @@ static kv_code rocks_open(kv_db *db, const kv_options *options, kv_status *statu
     rocksdb_writeoptions_set_sync(self->write_sync, 1);
 
     rocksdb_options_set_create_if_missing(self->settings.options, fresh);
-    if (fresh && !rocksdb_driver.recognise(db->dir)) {
+    if (fresh && !kv_folder_has(db->dir, "CURRENT")) { /* or cut short before that */
         char only[] = "default", *names[] = { only };
         code = open_families(self, names, 1, status);
     } else {
