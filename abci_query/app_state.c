@@ -238,9 +238,10 @@ static kv_code answer_subspace(state_view *view, const char *map, const query_re
     if (code != KV_OK)
         goto out;
     if (!whole) {
-        refuse(answer, "sdk", SDK_INVALID_REQUEST,
-               "the subspace holds more than %d bytes; ask for a longer prefix: invalid request",
-               PAIRS_SIZE_MAX);
+        refuse(
+            answer, "sdk", SDK_INVALID_REQUEST,
+            "the subspace holds more than %d bytes; ask for a longer prefix: invalid request",
+            PAIRS_SIZE_MAX);
         goto out;
     }
     answer->value.bytes = kv_bytes(pairs.data == NULL ? "" : pairs.data, pairs.size);

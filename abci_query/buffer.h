@@ -19,9 +19,9 @@ struct query_buffer {
     bool failed;
 };
 
-#define QUERY_BUFFER_INIT     \
-    {                         \
-        NULL, 0, 0, false     \
+#define QUERY_BUFFER_INIT \
+    {                     \
+        NULL, 0, 0, false \
     }
 
 /* Readable bytes kept after the end of every buffer, for the JSON parser. */

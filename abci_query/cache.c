@@ -68,8 +68,7 @@ uint64_t query_cache_hash(const query_request *request)
 static bool holds(const struct entry *entry, uint64_t hash, const query_request *request)
 {
     return entry->used && entry->hash == hash && entry->height == request->height &&
-           entry->prove == request->prove &&
-           entry->has_data == (request->data.data != NULL) &&
+           entry->prove == request->prove && entry->has_data == (request->data.data != NULL) &&
            entry->path_size == request->path.size && entry->data_size == request->data.size &&
            memcmp(entry->bytes, request->path.data == NULL ? "" : request->path.data,
                   entry->path_size) == 0 &&

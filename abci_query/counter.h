@@ -10,8 +10,7 @@ typedef atomic_uint_least64_t query_counter;
 /* For the one thread that writes: no bus lock. */
 static inline void query_count(query_counter *counter, uint64_t more)
 {
-    atomic_store_explicit(counter,
-                          atomic_load_explicit(counter, memory_order_relaxed) + more,
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
                           memory_order_relaxed);
 }
 

@@ -31,8 +31,9 @@ kv_code query_header_check(const struct query_node *node, int64_t height, kv_sta
             "height %lld must be less than or equal to the current blockchain height %llu",
             (long long)height, (unsigned long long)latest);
     if ((uint64_t)height < lowest)
-        return kv_fail(status, KV_TOO_OLD, "height %lld is not available, lowest height is %llu",
-                       (long long)height, (unsigned long long)lowest);
+        return kv_fail(status, KV_TOO_OLD,
+                       "height %lld is not available, lowest height is %llu", (long long)height,
+                       (unsigned long long)lowest);
     return KV_OK;
 }
 

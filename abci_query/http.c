@@ -196,9 +196,10 @@ static void write_answer(struct query_http_conn *conn, const struct query_http_a
 {
     struct query_http *http = conn->http;
     const struct query_buffer *body = answer->body;
-    bool packed = body->size >= http->limits.gzip_size &&
-                  list_names(header(conn, QUERY_HTTP_ACCEPT_ENCODING), kv_text("gzip"), false) &&
-                  pack(http, body);
+    bool packed =
+        body->size >= http->limits.gzip_size &&
+        list_names(header(conn, QUERY_HTTP_ACCEPT_ENCODING), kv_text("gzip"), false) &&
+        pack(http, body);
     if (packed)
         body = &http->packed;
     write_head(conn, answer, body->size, packed);
@@ -254,14 +255,14 @@ static void fill_request(struct query_http_conn *conn, struct query_http_request
     const char *mark = url.size == 0 ? NULL : memchr(url.data, '?', url.size);
     size_t path_size = mark == NULL ? url.size : (size_t)(mark - (const char *)url.data);
     request->path = kv_bytes(url.data, path_size);
-    request->parameters = kv_bytes(mark == NULL ? "" : mark + 1,
-                                   mark == NULL ? 0 : url.size - path_size - 1);
+    request->parameters =
+        kv_bytes(mark == NULL ? "" : mark + 1, mark == NULL ? 0 : url.size - path_size - 1);
     request->get = conn->parser.method == HTTP_GET || conn->parser.method == HTTP_HEAD;
     request->post = conn->parser.method == HTTP_POST;
-    request->body = conn->whole.size > 0
-                        ? conn->whole
-                        : kv_bytes(conn->body.data == NULL ? "" : conn->body.data,
-                                   conn->body.size);
+    request->body =
+        conn->whole.size > 0
+            ? conn->whole
+            : kv_bytes(conn->body.data == NULL ? "" : conn->body.data, conn->body.size);
     for (int i = 0; i < QUERY_HTTP_HEADERS; i++)
         request->headers[i] = header(conn, (enum query_http_header)i);
 }
@@ -326,7 +327,8 @@ static void answer_request(struct query_http_conn *conn)
         query_buffer_literal(&http->body, "405 method not allowed\n");
         query_count(&http->counts.refused, 1);
     } else if (request.headers[QUERY_HTTP_CONTENT_ENCODING].size > 0 &&
-               strncasecmp(request.headers[QUERY_HTTP_CONTENT_ENCODING].data, "identity", 8) != 0) {
+               strncasecmp(request.headers[QUERY_HTTP_CONTENT_ENCODING].data, "identity", 8) !=
+                   0) {
         answer.status = 415;
         answer.content_type = "text/plain; charset=utf-8";
         query_buffer_literal(&http->body, "415 send the body without Content-Encoding\n");
@@ -355,7 +357,7 @@ static int fault(struct query_http_conn *conn, unsigned status, const char *text
 {
     conn->fault = status;
     conn->fault_text = text;
-    return 1;
+    return -1; /* 1 and 2 mean other things to the parser */
 }
 
 static int on_message_begin(http_parser *parser)
@@ -388,7 +390,7 @@ static int on_url(http_parser *parser, const char *at, size_t size)
 {
     struct query_http_conn *conn = parser->data;
     if (count_head(conn, size) != 0)
-        return 1;
+        return -1;
     query_buffer_add(&conn->head, at, size);
     conn->url.size += size;
     return 0;
@@ -404,7 +406,7 @@ static int on_header_field(http_parser *parser, const char *at, size_t size)
             return fault(conn, 431, "431 too many header fields\n");
     }
     if (count_head(conn, size + 4) != 0)
-        return 1;
+        return -1;
     if (memchr(at, ' ', size) != NULL)
         return fault(conn, 400, "400 space in a header's name\n");
     for (size_t i = 0; i < size; i++)
@@ -436,7 +438,7 @@ static int on_header_value(http_parser *parser, const char *at, size_t size)
         }
     }
     if (count_head(conn, size) != 0)
-        return 1;
+        return -1;
     if (conn->header >= 0) {
         query_buffer_add(&conn->head, at, size);
         conn->headers[conn->header].size += size;
@@ -453,7 +455,8 @@ static bool wants_socket(const struct query_http_conn *conn)
 static int on_headers_complete(http_parser *parser)
 {
     struct query_http_conn *conn = parser->data;
-    conn->http11 = parser->http_major > 1 || (parser->http_major == 1 && parser->http_minor >= 1);
+    conn->http11 =
+        parser->http_major > 1 || (parser->http_major == 1 && parser->http_minor >= 1);
     conn->keep_alive = http_should_keep_alive(parser) != 0;
     if (conn->head.failed)
         return fault(conn, 503, "503 out of memory\n");
@@ -542,9 +545,10 @@ static void stopped(struct query_http_conn *conn)
     if (error == HPE_OK || error == HPE_PAUSED)
         return;
     if (conn->too_large)
-        refuse(conn, 400, "application/json",
-               "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32600,\"message\":\"Invalid Request\","
-               "\"data\":\"error reading request body: http: request body too large\"}}");
+        refuse(
+            conn, 400, "application/json",
+            "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32600,\"message\":\"Invalid Request\","
+            "\"data\":\"error reading request body: http: request body too large\"}}");
     else if (conn->fault != 0)
         refuse(conn, conn->fault, "text/plain; charset=utf-8", conn->fault_text);
     else
@@ -579,8 +583,8 @@ size_t query_http_feed(struct query_http_conn *conn, const char *data, size_t si
         }
     }
     if (conn->phase == QUERY_HTTP_SOCKET) {
-        if (!query_websocket_feed(&conn->ws, data + taken, size - taken, on_socket_message, conn,
-                                  out))
+        if (!query_websocket_feed(&conn->ws, data + taken, size - taken, on_socket_message,
+                                  conn, out))
             enter(conn, QUERY_HTTP_CLOSING);
         return size;
     }

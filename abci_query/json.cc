@@ -9,12 +9,15 @@ using namespace simdjson;
 
 static_assert(SIMDJSON_PADDING <= 64, "buffer.h keeps less padding than simdjson reads");
 static_assert(sizeof(dom::element) == 2 * sizeof(size_t), "an element is a tape reference");
-static_assert(sizeof(dom::object::iterator) == 2 * sizeof(size_t), "so is a place in an object");
+static_assert(sizeof(dom::object::iterator) == 2 * sizeof(size_t),
+              "so is a place in an object");
 static_assert(sizeof(dom::array::iterator) == 2 * sizeof(size_t), "so is a place in an array");
 
 struct query_json_parser {
     dom::parser parser;
-    explicit query_json_parser(size_t size_max) : parser(size_max) {}
+    explicit query_json_parser(size_t size_max) : parser(size_max)
+    {
+    }
 };
 
 /* What simdjson calls tape_ref: the document and a place in it. */
@@ -103,9 +106,9 @@ kv_code query_json_parse(query_json_parser *parser, kv_slice text, query_json *o
 {
     try {
         dom::element root;
-        error_code fault = parser->parser
-                               .parse(static_cast<const char *>(text.data), text.size, false)
-                               .get(root);
+        error_code fault =
+            parser->parser.parse(static_cast<const char *>(text.data), text.size, false)
+                .get(root);
         if (fault == MEMALLOC)
             return KV_NO_MEMORY;
         if (fault == DEPTH_ERROR || fault == CAPACITY)

@@ -12,10 +12,11 @@
 
 static kv_code bad_address(const char *address, kv_status *status)
 {
-    return kv_fail(status, KV_INVALID,
-                   "%s is no address to serve; write tcp://127.0.0.1:26657, tcp://[::1]:26657 or "
-                   "unix:///run/statekv.sock",
-                   address);
+    return kv_fail(
+        status, KV_INVALID,
+        "%s is no address to serve; write tcp://127.0.0.1:26657, tcp://[::1]:26657 or "
+        "unix:///run/statekv.sock",
+        address);
 }
 
 /* A socket file that nobody listens on any more may be replaced. */
@@ -100,7 +101,8 @@ static kv_code bind_tcp(const char *address, bool shared, struct query_listener 
     memcpy(host, place, size);
     host[size] = '\0';
 
-    struct addrinfo want = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE }, *found = NULL;
+    struct addrinfo want = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE },
+                    *found = NULL;
     int fault = getaddrinfo(host, port + 1, &want, &found);
     if (fault != 0)
         return kv_fail(status, KV_INVALID, "%s: %s", address, gai_strerror(fault));

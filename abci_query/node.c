@@ -10,11 +10,11 @@ enum {
     GENESIS_WHOLE_SIZE_MAX = 16 << 20 /* longer ones are only served in chunks */
 };
 
-#define CONSENSUS_PARAMS                                                            \
-    "{\"block\":{\"max_bytes\":\"22020096\",\"max_gas\":\"-1\"},"                   \
-    "\"evidence\":{\"max_age_num_blocks\":\"100000\","                              \
-    "\"max_age_duration\":\"172800000000000\",\"max_bytes\":\"1048576\"},"          \
-    "\"validator\":{\"pub_key_types\":[\"ed25519\"]},\"version\":{\"app\":\"0\"},"  \
+#define CONSENSUS_PARAMS                                                           \
+    "{\"block\":{\"max_bytes\":\"22020096\",\"max_gas\":\"-1\"},"                  \
+    "\"evidence\":{\"max_age_num_blocks\":\"100000\","                             \
+    "\"max_age_duration\":\"172800000000000\",\"max_bytes\":\"1048576\"},"         \
+    "\"validator\":{\"pub_key_types\":[\"ed25519\"]},\"version\":{\"app\":\"0\"}," \
     "\"abci\":{\"vote_extensions_enable_height\":\"0\"}}"
 
 #define ZEROS_20 "0000000000000000000000000000000000000000"
@@ -162,7 +162,8 @@ static kv_code handle_abci_info(struct query_rpc_call *call, kv_status *status)
         query_buffer_json(out, info.version);
     }
     if (info.app_version > 0) {
-        query_buffer_text(out, out->size > first ? ",\"app_version\":\"" : "\"app_version\":\"");
+        query_buffer_text(out,
+                          out->size > first ? ",\"app_version\":\"" : "\"app_version\":\"");
         query_buffer_unsigned(out, info.app_version);
         query_buffer_literal(out, "\"");
     }
@@ -440,9 +441,11 @@ kv_code query_node_event(struct query_node *node, uint64_t version, kv_slice id,
 
 /* ---- The table ---------------------------------------------------------- */
 
-#define HEIGHT_ARG                      \
-    {                                   \
-        { "height", QUERY_RPC_HEIGHT }  \
+#define HEIGHT_ARG                     \
+    {                                  \
+        {                              \
+            "height", QUERY_RPC_HEIGHT \
+        }                              \
     }
 
 const struct query_rpc_route query_node_routes[] = {

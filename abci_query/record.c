@@ -129,7 +129,8 @@ static void record(void *context, const struct query_http_recorded *what)
         pthread_mutex_unlock(&recorder->lock);
         return;
     }
-    snprintf(id, sizeof(id), "%08llx%016llx", (unsigned long long)(now / 1000000000) & 0xffffffff,
+    snprintf(id, sizeof(id), "%08llx%016llx",
+             (unsigned long long)(now / 1000000000) & 0xffffffff,
              (unsigned long long)recorder->serial++);
     struct query_gor_record entry = { .type = QUERY_GOR_REQUEST,
                                       .id = kv_bytes(id, 24),

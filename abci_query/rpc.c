@@ -123,9 +123,10 @@ static bool answer_call(struct query_rpc *rpc, const struct query_rpc_route *rou
     query_buffer_literal(out, "}");
 
     if (code == KV_OK && out->size - start > rpc->limits.answer_size)
-        code = kv_fail(&status, KV_TOO_BIG,
-                       "the answer of %zu bytes is over the limit of %zu (query.max_answer_size)",
-                       out->size - start, rpc->limits.answer_size);
+        code =
+            kv_fail(&status, KV_TOO_BIG,
+                    "the answer of %zu bytes is over the limit of %zu (query.max_answer_size)",
+                    out->size - start, rpc->limits.answer_size);
     *failed = code != KV_OK;
     if (code == KV_OK)
         return call.cacheable;
@@ -218,8 +219,8 @@ struct answering {
     bool cacheable; /* everything answered so far may be kept for ever */
 };
 
-static void answer_request(struct query_rpc *rpc, const struct request *request, kv_slice source,
-                           struct answering *answering)
+static void answer_request(struct query_rpc *rpc, const struct request *request,
+                           kv_slice source, struct answering *answering)
 {
     struct query_buffer *out = answering->out;
     const struct query_rpc_route *route = NULL;
@@ -338,7 +339,7 @@ static void answer_batch(struct query_rpc *rpc, const struct query_json *value, 
                 out->size = before; /* a notification leaves no trace */
         }
 
-    answering->cacheable = answering->cacheable && !refused;
+    answering->cacheable = answering->cacheable && !refused && count > 0;
     if (out->size > start) {
         query_buffer_literal(out, "]");
     } else if (count == 0 || refused) {

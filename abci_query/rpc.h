@@ -97,9 +97,10 @@ struct query_rpc_reply {
     const char *content_type; /* NULL with an empty body */
 };
 
-KV_MUST_CHECK kv_code query_rpc_init(struct query_rpc *rpc, const struct query_rpc_route *routes,
-                                     size_t route_count, void *context,
-                                     const struct query_rpc_limits *limits, kv_status *status);
+KV_MUST_CHECK kv_code query_rpc_init(struct query_rpc *rpc,
+                                     const struct query_rpc_route *routes, size_t route_count,
+                                     void *context, const struct query_rpc_limits *limits,
+                                     kv_status *status);
 void query_rpc_clear(struct query_rpc *rpc);
 
 /* Answer the body of a request to "/"; QUERY_BUFFER_PADDING bytes after it must be readable.

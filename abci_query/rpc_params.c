@@ -58,7 +58,10 @@ static bool refuse_height(kv_slice text, size_t depth_max, struct query_rpc_arg 
     }
     while (*first == ' ' || *first == '\t' || *first == '\n' || *first == '\r')
         first++;
-    const char *type = *first == '"' ? "string" : *first == '[' ? "array" : *first == '{' ? "object" : "bool";
+    const char *type = *first == '"'   ? "string"
+                       : *first == '[' ? "array"
+                       : *first == '{' ? "object"
+                                       : "bool";
     if (*first == 'n') { /* null leaves the height as it was: none */
         arg->integer = 0;
         return true;
@@ -112,14 +115,18 @@ static bool decode_value(struct query_rpc *rpc, enum query_rpc_type type,
         return true;
     bool text = value->type == QUERY_JSON_TEXT;
     if (type == QUERY_RPC_TEXT) {
+        if (!text)
+            return wrong_type(value, "string", fault);
         arg->given = true;
         arg->bytes = value->as.text;
-        return text || wrong_type(value, "string", fault);
+        return true;
     }
     if (type == QUERY_RPC_BOOL) {
+        if (value->type != QUERY_JSON_BOOL)
+            return wrong_type(value, "bool", fault);
         arg->given = true;
         arg->boolean = value->as.boolean;
-        return value->type == QUERY_JSON_BOOL || wrong_type(value, "bool", fault);
+        return true;
     }
     if (text)
         return type == QUERY_RPC_BYTES
@@ -187,8 +194,9 @@ static bool decode_array(struct query_rpc *rpc, const struct query_rpc_route *ro
 }
 
 static bool decode_object(struct query_rpc *rpc, const struct query_rpc_route *route,
-                          const struct query_json *params, const struct query_rpc_source *source,
-                          struct query_rpc_arg *args, char *fault)
+                          const struct query_json *params,
+                          const struct query_rpc_source *source, struct query_rpc_arg *args,
+                          char *fault)
 {
     struct query_json found[QUERY_RPC_ARGS_MAX] = { { QUERY_JSON_NULL, { false }, NULL, 0 } };
     size_t indexes[QUERY_RPC_ARGS_MAX] = { 0 };
@@ -201,8 +209,8 @@ static bool decode_object(struct query_rpc *rpc, const struct query_rpc_route *r
         for (size_t i = 0; i < n; i++, index++)
             for (size_t arg = 0; arg < route->arg_count; arg++)
                 if (members[i].name.size == strlen(route->args[arg].name) &&
-                    memcmp(members[i].name.data, route->args[arg].name,
-                           members[i].name.size) == 0) {
+                    memcmp(members[i].name.data, route->args[arg].name, members[i].name.size) ==
+                        0) {
                     found[arg] = members[i].value;
                     indexes[arg] = index;
                 }

@@ -85,7 +85,8 @@ static bool decode_json(struct query_rpc *rpc, enum query_rpc_type type, kv_slic
     }
     if (type == QUERY_RPC_BYTES)
         snprintf(fault, QUERY_RPC_FAULT_SIZE, "invalid hex string: %.*s",
-                 (int)(text.size < QUOTED_MAX ? text.size : QUOTED_MAX), (const char *)text.data);
+                 (int)(text.size < QUOTED_MAX ? text.size : QUOTED_MAX),
+                 (const char *)text.data);
     else
         snprintf(fault, QUERY_RPC_FAULT_SIZE,
                  "json: cannot unmarshal %s into Go value of type %s",

@@ -108,7 +108,8 @@ static kv_code read_genesis(struct query_server *server, const char *path, kv_st
     if (file == NULL)
         return kv_fail(status, KV_IO, "query.genesis_file %s: %s", path, strerror(errno));
     char block[65536];
-    for (size_t n; (n = fread(block, 1, sizeof(block), file)) > 0 && text.size < GENESIS_SIZE_MAX;)
+    for (size_t n;
+         (n = fread(block, 1, sizeof(block), file)) > 0 && text.size < GENESIS_SIZE_MAX;)
         query_buffer_add(&text, block, n);
     bool read = ferror(file) == 0 && !text.failed;
     fclose(file);
@@ -143,7 +144,8 @@ static kv_code read_chain(struct query_server *server, const kv_options *options
         code = copy_text(options, "query.cors_origins", &server->cors_origins, status);
     if (code != KV_OK)
         return code;
-    if (server->chain_id[0] == '\0' || strlen(server->chain_id) > 50 || server->moniker[0] == '\0')
+    if (server->chain_id[0] == '\0' || strlen(server->chain_id) > 50 ||
+        server->moniker[0] == '\0')
         return kv_fail(status, KV_INVALID,
                        "query.chain_id has 1 to 50 bytes and query.moniker at least 1");
     server->chain.chain_id = server->chain_id;
@@ -257,7 +259,8 @@ static kv_code open_thread(struct query_server *server, size_t index, const kv_o
         .depth = (size_t)kv_options_number(options, "query.max_depth"),
         .answer_size = (size_t)kv_options_number(options, "query.max_answer_size"),
     };
-    size_t cache = (size_t)kv_options_number(options, "query.cache_size") / server->thread_count;
+    size_t cache =
+        (size_t)kv_options_number(options, "query.cache_size") / server->thread_count;
     kv_code code = query_service_init(&thread->service, &server->app, &server->chain, cache,
                                       &http, &rpc, status);
     if (code != KV_OK)
@@ -393,8 +396,8 @@ const char *query_server_address(const query_server *server, size_t index)
     return index < server->addresses.count ? server->addresses.bound[index] : NULL;
 }
 
-void query_server_stats(query_server *server,
-                        void (*visit)(void *context, const kv_stat *stat), void *context)
+void query_server_stats(query_server *server, void (*visit)(void *context, const kv_stat *stat),
+                        void *context)
 {
     query_metrics_visit(&server->metrics, visit, context);
 }

@@ -23,7 +23,8 @@ static bool is_new_header(kv_slice query)
     return at == sizeof(want) - 1;
 }
 
-static struct query_subscription *find(const struct query_subscriber *subscriber, kv_slice query)
+static struct query_subscription *find(const struct query_subscriber *subscriber,
+                                       kv_slice query)
 {
     for (size_t i = 0; i < subscriber->count; i++)
         if (subscriber->list[i].query_size == query.size &&
@@ -38,8 +39,9 @@ static kv_code subscribe(void *connection, kv_slice query, kv_slice id, kv_statu
     if (query.size > QUERY_SUBSCRIPTION_TEXT_MAX || id.size > QUERY_SUBSCRIPTION_TEXT_MAX)
         return kv_fail(status, KV_TOO_BIG, "maximum query length exceeded");
     if (!is_new_header(query))
-        return kv_fail(status, KV_INVALID,
-                       "failed to parse query: only tm.event='NewBlockHeader' can be subscribed to");
+        return kv_fail(
+            status, KV_INVALID,
+            "failed to parse query: only tm.event='NewBlockHeader' can be subscribed to");
     if (find(subscriber, query) != NULL)
         return kv_fail(status, KV_INVALID, "already subscribed");
     if (subscriber->count == QUERY_SUBSCRIPTIONS_MAX)
@@ -87,8 +89,8 @@ bool query_service_refresh(struct query_service *service)
     return service->node.newest != service->told;
 }
 
-void query_service_tell(struct query_service *service, const struct query_subscriber *subscriber,
-                        struct query_buffer *out)
+void query_service_tell(struct query_service *service,
+                        const struct query_subscriber *subscriber, struct query_buffer *out)
 {
     struct query_buffer event = QUERY_BUFFER_INIT;
     uint64_t newest = service->node.newest, first = service->told + 1;
@@ -157,8 +159,8 @@ static void answer(void *context, const struct query_http_request *request,
         text = path.data;
     }
     if (path_is(path, "/")) {
-        query_rpc_post(&service->rpc, request->body, request->headers[QUERY_HTTP_HOST], out->body,
-                       &reply);
+        query_rpc_post(&service->rpc, request->body, request->headers[QUERY_HTTP_HOST],
+                       out->body, &reply);
     } else if (path_is(path, "/websocket")) {
         answer_socket(request, out);
         return;

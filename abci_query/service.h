@@ -9,8 +9,8 @@
 #include "abci_query/node.h"
 
 enum {
-    QUERY_SUBSCRIPTIONS_MAX = 5,       /* per connection, as in CometBFT */
-    QUERY_SUBSCRIPTION_TEXT_MAX = 512, /* bytes of a query or an id */
+    QUERY_SUBSCRIPTIONS_MAX = 5,         /* per connection, as in CometBFT */
+    QUERY_SUBSCRIPTION_TEXT_MAX = 512,   /* bytes of a query or an id */
     QUERY_SUBSCRIPTION_HEADERS_MAX = 100 /* told of at once when many came */
 };
 
@@ -45,8 +45,8 @@ void query_service_clear(struct query_service *service);
 /* Look whether the state moved on; true when there are headers to tell of. */
 bool query_service_refresh(struct query_service *service);
 /* The frames that tell `subscriber` of every header since the last round. */
-void query_service_tell(struct query_service *service, const struct query_subscriber *subscriber,
-                        struct query_buffer *out);
+void query_service_tell(struct query_service *service,
+                        const struct query_subscriber *subscriber, struct query_buffer *out);
 /* Every subscriber was told. */
 void query_service_told(struct query_service *service);
 

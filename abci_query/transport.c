@@ -11,8 +11,8 @@ enum {
     OUT_KEEP = 1 << 20,
     WAITING_MAX = 4 << 20, /* bytes a slow subscriber may be behind */
     TICK_MS = 100,
-    LINGER_MS = 1000,     /* a closed connection may still send this long */
-    PING_MS = 27 * 1000,  /* WebSockets, as CometBFT does */
+    LINGER_MS = 1000,    /* a closed connection may still send this long */
+    PING_MS = 27 * 1000, /* WebSockets, as CometBFT does */
     SILENT_MS = 30 * 1000 + PING_MS,
     BACKLOG = 1024,
     METRICS_EXTRA = 16 /* connections to metrics above the limit */
@@ -267,9 +267,9 @@ static void count_latency(struct query_latency *latency, uint64_t requests, uint
         return;
     uint64_t each = elapsed_ns / requests / 1000;
     size_t bucket = each == 0 ? 0 : 64 - (size_t)__builtin_clzll(each);
-    query_count(&latency->buckets[bucket < QUERY_LATENCY_BUCKETS ? bucket
-                                                                 : QUERY_LATENCY_BUCKETS - 1],
-                requests);
+    query_count(
+        &latency->buckets[bucket < QUERY_LATENCY_BUCKETS ? bucket : QUERY_LATENCY_BUCKETS - 1],
+        requests);
     query_count(&latency->sum_ns, elapsed_ns);
 }
 
@@ -423,8 +423,8 @@ static void client_timeout(struct client *client)
 {
     struct query_buffer *out = &client->worker->out;
     atomic_fetch_add(&client->worker->transport->timed_out, 1);
-    bool asked = client->conn.phase == QUERY_HTTP_HEADING ||
-                 client->conn.phase == QUERY_HTTP_BODY;
+    bool asked =
+        client->conn.phase == QUERY_HTTP_HEADING || client->conn.phase == QUERY_HTTP_BODY;
     if (asked && !client->writing && client->tls == NULL) {
         query_buffer_reset(out, OUT_KEEP);
         query_http_refuse(client->conn.http, 408, "408 the request took too long\n", out);
@@ -486,8 +486,7 @@ static void start_drain(struct query_worker *worker)
 {
     worker->draining = true;
     worker->http->draining = true;
-    worker->drain_deadline =
-        uv_now(&worker->loop) + worker->transport->timeouts.drain_ms;
+    worker->drain_deadline = uv_now(&worker->loop) + worker->transport->timeouts.drain_ms;
     for (size_t i = 0; i < worker->listener_count; i++)
         if (worker->listeners[i].open)
             uv_close(&worker->listeners[i].as.handle, NULL);
@@ -501,8 +500,8 @@ static void drain(struct query_worker *worker)
     worker->drain_ticks++;
     for (struct client *client = worker->clients; client != NULL; client = next) {
         next = client->next;
-        bool idle = client->conn.phase == QUERY_HTTP_IDLE && !client->writing &&
-                    client->held.size == 0;
+        bool idle =
+            client->conn.phase == QUERY_HTTP_IDLE && !client->writing && client->held.size == 0;
         if (client->conn.phase == QUERY_HTTP_SOCKET) {
             query_buffer_reset(&worker->out, OUT_KEEP);
             query_websocket_close(&worker->out, 1001, "the server ends");
@@ -607,7 +606,8 @@ kv_code query_worker_new(struct query_transport *transport, struct query_listene
     worker->listener_count = listener_count;
     worker->listeners = calloc(listener_count, sizeof(*worker->listeners));
     worker->input = calloc(1, READ_SIZE + QUERY_BUFFER_PADDING);
-    if (worker->listeners == NULL || worker->input == NULL || uv_loop_init(&worker->loop) != 0) {
+    if (worker->listeners == NULL || worker->input == NULL ||
+        uv_loop_init(&worker->loop) != 0) {
         free(worker->listeners);
         free(worker->input);
         free(worker);

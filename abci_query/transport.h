@@ -26,8 +26,8 @@ struct query_transport {
 /* A bound socket, not yet listening. */
 struct query_listener {
     int fd;
-    bool local;    /* a unix socket */
-    bool metrics;  /* served by the second handler */
+    bool local;     /* a unix socket */
+    bool metrics;   /* served by the second handler */
     char name[256]; /* as given, with the real port */
 };
 

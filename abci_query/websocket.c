@@ -149,8 +149,8 @@ static bool leave_frame(struct query_websocket *ws, query_websocket_message on_m
         return true;
 
     ws->in_message = false;
-    kv_slice message = kv_bytes(ws->message.data == NULL ? "" : ws->message.data,
-                                ws->message.size);
+    kv_slice message =
+        kv_bytes(ws->message.data == NULL ? "" : ws->message.data, ws->message.size);
     if (!query_json_utf8(message))
         return fail(ws, out, CODE_NOT_UTF8, "text is not UTF-8");
     on_message(context, message, out);
