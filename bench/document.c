@@ -1,6 +1,7 @@
 /* document.c - result documents as files, and the names of their rows. */
 #include "bench/harness.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { DOCUMENT_VERSION = 1 };
@@ -29,17 +30,23 @@ kv_code bench_document_load(const char *path, json_t **out, kv_status *status)
     return code;
 }
 
-static const char *text_of(const json_t *object, const char *key)
+const char *bench_json_text(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
-    return text != NULL ? text : "?";
+    return text != NULL ? text : "";
+}
+
+double bench_json_number(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
 void bench_row_name(const json_t *row, char *out, size_t size)
 {
-    int at = snprintf(out, size, "%s.%s %s threads=%lld", text_of(row, "suite"),
-                      text_of(row, "workload"), text_of(row, "backend"),
-                      (long long)json_integer_value(json_object_get(row, "threads")));
+    int at = snprintf(out, size, "%s.%s %s/%s threads=%.0f", bench_json_text(row, "suite"),
+                      bench_json_text(row, "workload"), bench_json_text(row, "backend"),
+                      bench_json_text(row, "filesystem"), bench_json_number(row, "threads"));
     const char *key;
     json_t *value;
     json_object_foreach(json_object_get(row, "parameters"), key, value)
@@ -49,4 +56,19 @@ void bench_row_name(const json_t *row, char *out, size_t size)
             return;
         at += snprintf(out + at, size - (size_t)at, " %s=%s", key, text != NULL ? text : "?");
     }
+}
+
+const json_t *bench_row_find(const json_t *document, const json_t *row)
+{
+    char wanted[BENCH_ROW_NAME_SIZE], name[BENCH_ROW_NAME_SIZE];
+    size_t i;
+    json_t *each;
+    bench_row_name(row, wanted, sizeof(wanted));
+    json_array_foreach(json_object_get(document, "rows"), i, each)
+    {
+        bench_row_name(each, name, sizeof(name));
+        if (strcmp(name, wanted) == 0)
+            return each;
+    }
+    return NULL;
 }

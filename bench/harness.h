@@ -107,7 +107,8 @@ int bench_parent_run(const struct bench_plan *plan, int argc, char **argv);
 
 struct bench_row;
 
-struct bench_row *bench_row_new(const struct bench_cell *cell, const bench_workload *workload);
+struct bench_row *bench_row_new(const struct bench_cell *cell, const bench_workload *workload,
+                                const char *filesystem);
 void bench_row_free(struct bench_row *row);
 
 /* Take in one line of a child. KV_CORRUPT: not a line a child writes. */
@@ -136,7 +137,52 @@ void bench_table_print(const json_t *document, FILE *out);
 /* Load a result document and check that it is one. */
 KV_MUST_CHECK kv_code bench_document_load(const char *path, json_t **out, kv_status *status);
 
-/* "kv.readrandom rocksdb threads=1 count=1000 ...": the same in every document. */
+/* "kv.readrandom rocksdb/ext4 threads=1 count=1000 ...": the same in every document. */
 void bench_row_name(const json_t *row, char *out, size_t size);
+
+/* The text at `key`, or "". */
+const char *bench_json_text(const json_t *object, const char *key);
+
+/* The number at `key`, or not a number. */
+double bench_json_number(const json_t *object, const char *key);
+
+/* ---- compare.c, compare_run.c, report.c -------------------------------------- */
+
+enum { BENCH_PAIRS_MAX = 100, BENCH_ROW_NAME_SIZE = 2048 };
+
+/* What one metric of one row did from A to B. */
+struct bench_change {
+    const char *metric, *unit;
+    double before, after;
+    bool worse, better; /* neither: no change */
+};
+
+/* What became of a comparison so far. */
+struct bench_verdict {
+    unsigned rows, changed_rows;
+    unsigned worse, better, missing, failed, added;
+};
+
+/* Judge metric by metric. `change` is filled; false when the metric is no gate. */
+typedef bool bench_judge(void *context, const json_t *row_a, const char *metric,
+                         struct bench_change *change);
+
+/* Hold the rows of `a` against those of `b`, print every change, add to `verdict`. */
+void bench_compare_rows(const json_t *a, const json_t *b, bench_judge *judge, void *context,
+                        struct bench_verdict *verdict);
+
+/* Print each way in which two documents are not alike; true when there is none. */
+bool bench_compare_alike(const json_t *a, const json_t *b);
+
+/* Print the closing line and give the exit status. */
+int bench_compare_conclude(const struct bench_verdict *verdict);
+
+/* The row of `document` that is called as `row` is, or NULL. */
+const json_t *bench_row_find(const json_t *document, const json_t *row);
+
+int bench_compare_run(const char *command_a, const char *command_b, unsigned count, bool force);
+
+int bench_compare_main(int argc, char **argv);
+int bench_report_main(int argc, char **argv);
 
 #endif /* BENCH_HARNESS_H */

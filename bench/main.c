@@ -6,7 +6,10 @@
 
 static int usage(FILE *out)
 {
-    fprintf(out, "Usage: statekv-bench SUITE [WORKLOAD...] [OPTION...]\n\n"
+    fprintf(out, "Usage: statekv-bench SUITE [WORKLOAD...] [OPTION...]\n"
+                 "       statekv-bench compare BASE.json NEW.json\n"
+                 "       statekv-bench compare --run \"COMMAND A\" \"COMMAND B\"\n"
+                 "       statekv-bench report FILE.json... -o report.html\n\n"
                  "Suites (each has its own --help):\n");
     for (const bench_suite *const *each = bench_suites; *each != NULL; each++)
         fprintf(out, "  %-10s %s\n", (*each)->name, (*each)->help);
@@ -21,6 +24,10 @@ int main(int argc, char **argv)
         return usage(stderr);
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)
         return usage(stdout);
+    if (strcmp(argv[1], "compare") == 0)
+        return bench_compare_main(argc - 1, argv + 1);
+    if (strcmp(argv[1], "report") == 0)
+        return bench_report_main(argc - 1, argv + 1);
 
     const bench_suite *suite = bench_suite_find(argv[1]);
     if (suite == NULL) {

@@ -107,7 +107,8 @@ static kv_code list_jobs(struct parent *parent, kv_status *status)
                                        capacity);
                     parent->jobs = jobs;
                 }
-                struct bench_row *row = bench_row_new(&cell, each);
+                struct bench_row *row = bench_row_new(
+                    &cell, each, bench_json_text(parent->folders[i], "filesystem"));
                 if (row == NULL)
                     return kv_fail(status, KV_NO_MEMORY, "no memory for a row");
                 parent->jobs[parent->jobs_count++] = (struct job){ cell, each, row };

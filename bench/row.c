@@ -41,7 +41,8 @@ static const struct {
 #undef XX
 };
 
-struct bench_row *bench_row_new(const struct bench_cell *cell, const bench_workload *workload)
+struct bench_row *bench_row_new(const struct bench_cell *cell, const bench_workload *workload,
+                                const char *filesystem)
 {
     const bench_suite *suite = cell->plan->suite;
     struct bench_row *row = calloc(1, sizeof(*row));
@@ -54,10 +55,10 @@ struct bench_row *bench_row_new(const struct bench_cell *cell, const bench_workl
     row->suite = suite;
     row->workload = workload;
     row->peaks = json_array();
-    row->identity =
-        json_pack("{s:s,s:s,s:s,s:s,s:i,s:o}", "suite", suite->name, "workload", workload->name,
-                  "unit", workload->unit, "backend", cell->database->backend, "threads",
-                  (int)bench_cell_threads(cell), "parameters", parameters);
+    row->identity = json_pack("{s:s,s:s,s:s,s:s,s:s,s:i,s:o}", "suite", suite->name, "workload",
+                              workload->name, "unit", workload->unit, "backend",
+                              cell->database->backend, "filesystem", filesystem, "threads",
+                              (int)bench_cell_threads(cell), "parameters", parameters);
     return row;
 }
 

@@ -4,6 +4,7 @@
 
 #include "bench/bench.h"
 
+extern const bench_suite bench_suite_kv;
 extern const bench_suite bench_suite_self;
 
 #endif /* BENCH_SUITES_H */

@@ -7,18 +7,6 @@
 
 enum { NAME_SIZE = 256, CELL_SIZE = 32 };
 
-static double number_of(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text != NULL ? text : "";
-}
-
 static void format_count(double value, char *out)
 {
     if (!isfinite(value))
@@ -54,7 +42,8 @@ static bool varies(const json_t *rows, const char *parameter)
     json_array_foreach(rows, i, row)
     {
         const json_t *parameters = json_object_get(row, "parameters");
-        if (strcmp(text_of(parameters, parameter), text_of(first, parameter)) != 0)
+        if (strcmp(bench_json_text(parameters, parameter), bench_json_text(first, parameter)) !=
+            0)
             return true;
     }
     return false;
@@ -62,20 +51,34 @@ static bool varies(const json_t *rows, const char *parameter)
 
 static bool threads_vary(const json_t *rows)
 {
-    double first = number_of(json_array_get(rows, 0), "threads");
+    double first = bench_json_number(json_array_get(rows, 0), "threads");
     size_t i;
     json_t *row;
-    json_array_foreach(rows, i, row) if (number_of(row, "threads") != first) return true;
+    json_array_foreach(rows, i,
+                       row) if (bench_json_number(row, "threads") != first) return true;
+    return false;
+}
+
+static bool filesystems_vary(const json_t *rows)
+{
+    const char *first = bench_json_text(json_array_get(rows, 0), "filesystem");
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row) if (strcmp(bench_json_text(row, "filesystem"), first) !=
+                                         0) return true;
     return false;
 }
 
 static void short_name(const json_t *rows, const json_t *row, char *out)
 {
-    int at =
-        snprintf(out, NAME_SIZE, "%s %s", text_of(row, "workload"), text_of(row, "backend"));
+    int at = snprintf(out, NAME_SIZE, "%s %s", bench_json_text(row, "workload"),
+                      bench_json_text(row, "backend"));
+    if (filesystems_vary(rows))
+        at += snprintf(out + at, (size_t)(NAME_SIZE - at), "/%s",
+                       bench_json_text(row, "filesystem"));
     if (threads_vary(rows))
         at += snprintf(out + at, (size_t)(NAME_SIZE - at), " threads=%.0f",
-                       number_of(row, "threads"));
+                       bench_json_number(row, "threads"));
     const char *key;
     json_t *value;
     json_object_foreach(json_object_get(row, "parameters"), key,
@@ -88,33 +91,34 @@ static void print_header(const json_t *document, FILE *out)
     const json_t *program = json_object_get(document, "program");
     const json_t *machine = json_object_get(document, "machine");
     const json_t *plan = json_object_get(document, "plan");
-    fprintf(out, "commit %s%s, %s, %s%s\n", text_of(program, "commit"),
+    fprintf(out, "commit %s%s, %s, %s%s\n", bench_json_text(program, "commit"),
             json_is_true(json_object_get(program, "modified")) ? " (modified)" : "",
-            text_of(program, "compiler"), text_of(program, "build_type"),
+            bench_json_text(program, "compiler"), bench_json_text(program, "build_type"),
             json_is_true(json_object_get(program, "sanitized"))
                 ? " with sanitizers: times mean nothing"
                 : "");
-    fprintf(out, "%s, %.0f cores, kernel %s\n", text_of(machine, "cpu"),
-            number_of(machine, "cores"), text_of(machine, "kernel"));
+    fprintf(out, "%s, %.0f cores, kernel %s\n", bench_json_text(machine, "cpu"),
+            bench_json_number(machine, "cores"), bench_json_text(machine, "kernel"));
     size_t i;
     json_t *database;
     json_array_foreach(json_object_get(document, "databases"), i, database)
     {
         const json_t *folder = json_object_get(database, "folder");
         const json_t *probe = json_object_get(folder, "fsync_probe");
-        const char *engine =
-            text_of(json_object_get(program, "engines"), text_of(database, "backend"));
+        const char *engine = bench_json_text(json_object_get(program, "engines"),
+                                             bench_json_text(database, "backend"));
         fprintf(out, "%s%s%s%s in %s (%s on %s, fsync p50 %.0f us p99 %.0f us)%s\n",
-                text_of(database, "backend"), engine[0] != '\0' ? " (" : "", engine,
-                engine[0] != '\0' ? ")" : "", text_of(folder, "dir"),
-                text_of(folder, "filesystem"), text_of(folder, "device"),
-                number_of(probe, "p50_us"), number_of(probe, "p99_us"),
+                bench_json_text(database, "backend"), engine[0] != '\0' ? " (" : "", engine,
+                engine[0] != '\0' ? ")" : "", bench_json_text(folder, "dir"),
+                bench_json_text(folder, "filesystem"), bench_json_text(folder, "device"),
+                bench_json_number(probe, "p50_us"), bench_json_number(probe, "p99_us"),
                 json_is_true(json_object_get(folder, "volatile"))
                     ? ": volatile, durability figures mean nothing"
                     : "");
     }
     fprintf(out, "%.0f processes x %.0f iterations after %.0f to warm up; +- is 99.9 %%\n",
-            number_of(plan, "forks"), number_of(plan, "iterations"), number_of(plan, "warmup"));
+            bench_json_number(plan, "forks"), bench_json_number(plan, "iterations"),
+            bench_json_number(plan, "warmup"));
     const char *key;
     json_t *value;
     const json_t *rows = json_object_get(document, "rows");
@@ -130,23 +134,24 @@ static void print_time_row(const json_t *rows, const json_t *row, int width, FIL
     char name[NAME_SIZE], mean[CELL_SIZE], error[CELL_SIZE], cell[CELL_SIZE];
     short_name(rows, row, name);
     if (json_object_get(row, "error") != NULL) {
-        fprintf(out, "%-*s  FAILED: %s\n", width, name, text_of(row, "error"));
+        fprintf(out, "%-*s  FAILED: %s\n", width, name, bench_json_text(row, "error"));
         return;
     }
     const json_t *metrics = json_object_get(row, "metrics");
     const json_t *throughput = json_object_get(metrics, "throughput");
-    format_count(number_of(throughput, "mean"), mean);
-    format_count(number_of(throughput, "error"), error);
+    format_count(bench_json_number(throughput, "mean"), mean);
+    format_count(bench_json_number(throughput, "error"), error);
     fprintf(out, "%-*s %11s +- %-9s %3.0f", width, name, mean, error,
-            number_of(throughput, "n"));
+            bench_json_number(throughput, "n"));
     for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++) {
-        format_time(number_of(json_object_get(row, "latency_ns"), points[i]), cell);
+        format_time(bench_json_number(json_object_get(row, "latency_ns"), points[i]), cell);
         fprintf(out, " %9s", cell);
     }
-    format_time(number_of(json_object_get(metrics, "cpu_ns"), "mean"), cell);
+    format_time(bench_json_number(json_object_get(metrics, "cpu_ns"), "mean"), cell);
     fprintf(out, " %9s", cell);
     if (json_object_get(row, "asked") != NULL)
-        fprintf(out, "  found %.0f of %.0f", number_of(row, "found"), number_of(row, "asked"));
+        fprintf(out, "  found %.0f of %.0f", bench_json_number(row, "found"),
+                bench_json_number(row, "asked"));
     fprintf(out, "\n");
 }
 
@@ -163,7 +168,7 @@ static void print_counter_row(const json_t *rows, const json_t *row, int width, 
     fprintf(out, "%-*s", width, name);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const json_t *metric = json_object_get(json_object_get(row, "metrics"), names[i]);
-        format_count(number_of(metric, "mean"), cell);
+        format_count(bench_json_number(metric, "mean"), cell);
         fprintf(out, " %8s", cell);
     }
     format_count(
@@ -186,8 +191,8 @@ static void print_own_row(const json_t *rows, const json_t *row, int width, FILE
     {
         if (index++ < 1 + BENCH_COUNTERS)
             continue;
-        format_count(number_of(metric, "mean"), cell);
-        fprintf(out, "  %s %s %s", key, cell, text_of(metric, "unit"));
+        format_count(bench_json_number(metric, "mean"), cell);
+        fprintf(out, "  %s %s %s", key, cell, bench_json_text(metric, "unit"));
     }
     fprintf(out, "\n");
 }

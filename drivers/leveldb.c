@@ -8,6 +8,7 @@
  */
 #include "drivers/drivers.h"
 #include "drivers/engine_error.h"
+#include "drivers/engine_handles.h"
 #include "kv/folder.h"
 
 #include <dirent.h>
@@ -73,6 +74,11 @@ struct level_batch {
 static struct level_db *level_db_of(kv_db *db)
 {
     return (struct level_db *)db;
+}
+
+leveldb_t *level_engine_of(kv_db *db)
+{
+    return level_db_of(db)->level;
 }
 
 static struct level_iter *level_iter_of(kv_iter *iter)

@@ -8,6 +8,7 @@
  */
 #include "drivers/drivers.h"
 #include "drivers/engine_error.h"
+#include "drivers/engine_handles.h"
 #include "drivers/rocksdb_options.h"
 #include "kv/folder.h"
 
@@ -64,6 +65,16 @@ static struct rocks_db *rocks_db_of(kv_db *db)
 static struct rocks_space *rocks_space_of(kv_space *space)
 {
     return (struct rocks_space *)space;
+}
+
+rocksdb_t *rocks_engine_of(kv_db *db)
+{
+    return rocks_db_of(db)->rocks;
+}
+
+rocksdb_column_family_handle_t *rocks_family_of(kv_space *space)
+{
+    return rocks_space_of(space)->handle;
 }
 
 static struct rocks_iter *rocks_iter_of(kv_iter *iter)

@@ -368,7 +368,7 @@ kv_code kv_options_load(const char *path, const kv_option_table *const *tables,
 {
     *out = NULL;
     char *text = NULL;
-    size_t size;
+    size_t size = 0;
     struct reading reading = { NULL, path, status };
     kv_code code = read_file(path, &text, &size, status);
     if (code == KV_OK)
