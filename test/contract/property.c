@@ -369,6 +369,7 @@ CONTRACT_TEST(property, any_operations_in_any_order)
         if (world->snapshots[i] != NULL) {
             check(world, &world->then[i], world->snapshots[i]);
             kv_snapshot_release(world->snapshots[i]);
+            world->snapshots[i] = NULL;
         }
     step_reopen(world);
     store_free(&world->store);
