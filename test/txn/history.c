@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { KEYS = 12, OPS_MAX = 6 };
 
@@ -130,6 +131,8 @@ static kv_code transact(struct run *run, kv_txn *txn, struct access *access, uin
     unsigned ops = 1 + (unsigned)(draw(random) % OPS_MAX);
     kv_code code = KV_OK;
     for (unsigned i = 0; i < ops && code == KV_OK; i++) {
+        if (draw(random) % 2 == 0) /* so that transactions overlap, also where they are fast */
+            nanosleep(&(struct timespec){ 0, 20000 }, NULL);
         unsigned key = (unsigned)(draw(random) % KEYS), kind = (unsigned)(draw(random) % 8);
         if (kind == 0)
             code = do_scan(run, txn, access, key / 2, key / 2 + 4, draw(random) % 2, status);
