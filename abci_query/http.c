@@ -83,17 +83,23 @@ static const char *status_text(unsigned status)
 
 /* ---- Writing an answer -------------------------------------------------- */
 
+/* Where `c` stands next, or `end`. */
+static const char *find_or_end(const char *at, const char *end, char c)
+{
+    while (at < end && *at != c)
+        at++;
+    return at;
+}
+
 /* True if the comma list `list` names `want` (or, with `any`, "*"). */
 static bool list_names(kv_slice list, kv_slice want, bool any)
 {
     const char *at = list.data, *end = at + list.size;
     while (at < end) {
-        const char *comma = memchr(at, ',', (size_t)(end - at));
-        const char *stop = comma == NULL ? end : comma;
+        const char *stop = find_or_end(at, end, ',');
         while (at < stop && *at == ' ')
             at++;
-        const char *last = memchr(at, ';', (size_t)(stop - at));
-        last = last == NULL ? stop : last;
+        const char *last = find_or_end(at, stop, ';');
         while (last > at && last[-1] == ' ')
             last--;
         size_t size = (size_t)(last - at);

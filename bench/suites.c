@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-const bench_suite *const bench_suites[] = { &bench_suite_kv, &bench_suite_self, NULL };
+const bench_suite *const bench_suites[] = { &bench_suite_kv, &bench_suite_self, &bench_suite_txn, NULL };
 
 const bench_suite *bench_suite_find(const char *name)
 {

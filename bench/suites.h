@@ -6,5 +6,6 @@
 
 extern const bench_suite bench_suite_kv;
 extern const bench_suite bench_suite_self;
+extern const bench_suite bench_suite_txn;
 
 #endif /* BENCH_SUITES_H */

@@ -670,7 +670,7 @@ static kv_code commit_check(const kv_txn *txn, kv_status *status)
     return KV_OK;
 }
 
-static kv_code commit_writes(kv_txn *txn, kv_status *status)
+static kv_code commit_writes(kv_txn *txn, unsigned flags, kv_status *status)
 {
     struct oracle *oracle = &txn->manager->oracle;
     pthread_mutex_lock(&oracle->commit);
@@ -683,7 +683,7 @@ static kv_code commit_writes(kv_txn *txn, kv_status *status)
              node = node->next[0])
             if (node->kind != TXN_NONE)
                 oracle_note(oracle, version, node->space, node->key);
-        code = kv_batch_commit(txn->batch, 0, status);
+        code = kv_batch_commit(txn->batch, flags, status);
         atomic_store_explicit(&oracle->newest, version, memory_order_release);
     }
     pthread_mutex_unlock(&oracle->commit);
@@ -706,22 +706,24 @@ kv_code kv_txn_commit(kv_txn *txn, kv_status *status)
         return kv_fail(status, KV_BAD_STATE, "%u iterators of the transaction are open",
                        txn->iterators);
 
+    /* Alone, the write itself syncs. With others about, the sync comes after, outside
+     * the mutex and the locks, so that one serves many: who read this before it is
+     * durable syncs after it. */
     bool writes = first_written(txn) != NULL;
+    unsigned flags = txn->manager->options.flags & KV_SYNC;
+    bool sync_after = flags != 0 && atomic_load(&txn->manager->live) > 1;
     if (writes)
         code = batch_fill(txn, status);
     if (code == KV_OK)
-        code = writes ? commit_writes(txn, status) : commit_reads(txn, status);
+        code = writes ? commit_writes(txn, sync_after ? 0 : flags, status)
+                      : commit_reads(txn, status);
     if (code != KV_OK)
         return txn_failed(txn, code);
 
     txn->state = KV_TXN_COMMITTED;
     atomic_fetch_add_explicit(&txn->manager->commits, 1, memory_order_relaxed);
     txn_release(txn);
-    /* Outside the mutex and the locks, so that one sync serves many: who read this
-     * before it is durable syncs after it. */
-    if (writes && (txn->manager->options.flags & KV_SYNC) != 0)
-        code = kv_sync(txn->manager->db, status);
-    return code;
+    return writes && sync_after ? kv_sync(txn->manager->db, status) : KV_OK;
 }
 
 /* ---- Retrying ------------------------------------------------------------- */
