@@ -109,6 +109,10 @@ KV_API KV_MUST_CHECK kv_code state_load_version(state *state, uint64_t version,
  * says. Versions pinned by a view stay until it closes. */
 KV_API KV_MUST_CHECK kv_code state_prune(state *state, uint64_t keep, kv_status *status);
 
+/* What no kept version needs is removed by a thread of the state, in bounded
+ * steps. Return once that is done; KV_IO: it met a fault and will try again. */
+KV_API KV_MUST_CHECK kv_code state_settle(state *state, kv_status *status);
+
 /* ---- Views -------------------------------------------------------------- */
 
 /* See all maps at `version` (0: the newest). KV_TOO_OLD, KV_TOO_NEW. */

@@ -36,9 +36,9 @@ extern "C" {
 #define VMAP_PAGE_BITS_DEFAULT 5u /* pages of 32 entries on average */
 #define VMAP_PAGE_BITS_MIN 3u
 #define VMAP_PAGE_BITS_MAX 8u
-#define VMAP_LEVELS_MAX 86u                      /* 256 / VMAP_PAGE_BITS_MIN + 1 */
-#define VMAP_KEY_SIZE_MAX (KV_KEY_SIZE_MAX - 64) /* room for the record's own prefix */
-#define VMAP_VALUE_SIZE_MAX KV_VALUE_SIZE_MAX    /* at least 1 byte: ICS23 cannot prove empty */
+#define VMAP_LEVELS_MAX 86u                        /* 256 / VMAP_PAGE_BITS_MIN + 1 */
+#define VMAP_KEY_SIZE_MAX (KV_KEY_SIZE_MAX - 1024) /* room for a record's own parts */
+#define VMAP_VALUE_SIZE_MAX KV_VALUE_SIZE_MAX /* at least 1 byte: ICS23 cannot prove empty */
 
 typedef struct vmap_digest {
     uint8_t bytes[VMAP_DIGEST_SIZE];

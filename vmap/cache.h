@@ -1,0 +1,36 @@
+/*
+ * cache.h - pages in memory under a byte budget, found by level and digest.
+ * Private. Thread-safe. Level-0 pages go first when room is needed.
+ */
+#ifndef VMAP_CACHE_H
+#define VMAP_CACHE_H
+
+#include "vmap/page.h"
+
+struct vtree_cache;
+
+struct vtree_cache_figures {
+    uint64_t hits, misses, pages, size;
+};
+
+struct vtree_cache *vtree_cache_new(uint64_t budget); /* NULL: out of memory */
+void vtree_cache_free(struct vtree_cache *cache);
+
+/* A reference to the page, or NULL. */
+struct vtree_page *vtree_cache_get(struct vtree_cache *cache, unsigned level,
+                                   const vmap_digest *digest);
+
+/* Keep `page` while there is room. Dirty: its entries should reach the store
+ * when it has to leave. Out of memory just means that it is not kept. */
+void vtree_cache_put(struct vtree_cache *cache, struct vtree_page *page, bool dirty);
+
+/* The page belongs to no newest version any more: clean it, and let it go soon. */
+void vtree_cache_retire(struct vtree_cache *cache, unsigned level, const vmap_digest *digest);
+
+/* A dirty page that had to leave the cache (with its reference, now clean), or
+ * NULL. With `all`, dirty pages that are still inside are given too. */
+struct vtree_page *vtree_cache_take_dirty(struct vtree_cache *cache, bool all);
+
+struct vtree_cache_figures vtree_cache_look(struct vtree_cache *cache);
+
+#endif /* VMAP_CACHE_H */

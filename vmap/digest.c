@@ -1,0 +1,172 @@
+/* digest.c - ranks, digests, folds and app hashes: the rules of vmap.h. */
+#include "vmap/digest.h"
+
+#include <assert.h>
+#include <nettle/sha2.h>
+#include <string.h>
+
+enum {
+    VARINT_SIZE_MAX = 10,
+    /* height, size, version 0, then both sides with their length bytes */
+    INNER_SIZE_MAX = 2 * VARINT_SIZE_MAX + 1 + 2 * (1 + VMAP_DIGEST_SIZE)
+};
+
+size_t vmap_varint_encode(uint8_t *out, uint64_t number)
+{
+    size_t size = 0;
+    while (number >= 0x80) {
+        out[size++] = (uint8_t)(number | 0x80);
+        number >>= 7;
+    }
+    out[size++] = (uint8_t)number;
+    return size;
+}
+
+vmap_digest vmap_digest_of(kv_slice bytes)
+{
+    struct sha256_ctx context;
+    vmap_digest digest;
+    sha256_init(&context);
+    sha256_update(&context, bytes.size, bytes.data);
+    sha256_digest(&context, sizeof(digest.bytes), digest.bytes);
+    return digest;
+}
+
+vmap_digest vmap_empty_root(void)
+{
+    return vmap_digest_of(kv_bytes("", 0));
+}
+
+unsigned vmap_rank(kv_slice key, unsigned page_bits)
+{
+    vmap_digest digest = vmap_digest_of(key);
+    unsigned zeros = 0;
+    for (size_t i = 0; i < sizeof(digest.bytes); i++) {
+        if (digest.bytes[i] != 0) {
+            zeros += (unsigned)__builtin_clz(digest.bytes[i]) - 24u;
+            break;
+        }
+        zeros += 8;
+    }
+    return zeros / page_bits;
+}
+
+vmap_node vmap_leaf_of_digest(kv_slice key, const vmap_digest *value_digest)
+{
+    uint8_t head[3 + VARINT_SIZE_MAX] = { 0x00, 0x02, 0x00 };
+    uint8_t tail[1 + VMAP_DIGEST_SIZE] = { VMAP_DIGEST_SIZE };
+    memcpy(tail + 1, value_digest->bytes, sizeof(value_digest->bytes));
+
+    struct sha256_ctx context;
+    vmap_node leaf = { .size = 1, .height = 0 };
+    sha256_init(&context);
+    sha256_update(&context, 3 + vmap_varint_encode(head + 3, key.size), head);
+    sha256_update(&context, key.size, key.data);
+    sha256_update(&context, sizeof(tail), tail);
+    sha256_digest(&context, sizeof(leaf.digest.bytes), leaf.digest.bytes);
+    return leaf;
+}
+
+vmap_node vmap_leaf(kv_slice key, kv_slice value)
+{
+    vmap_digest value_digest = vmap_digest_of(value);
+    return vmap_leaf_of_digest(key, &value_digest);
+}
+
+size_t vmap_inner_header(uint8_t *out, uint32_t height, uint64_t size)
+{
+    size_t used = vmap_varint_encode(out, (uint64_t)height << 1);
+    used += vmap_varint_encode(out + used, size << 1);
+    out[used++] = 0; /* IAVL's version: a constant, so that history has no say */
+    return used;
+}
+
+void vmap_inner_digest(uint32_t height, uint64_t size, const vmap_digest *left,
+                       const vmap_digest *right, vmap_digest *out)
+{
+    uint8_t bytes[INNER_SIZE_MAX];
+    size_t used = vmap_inner_header(bytes, height, size);
+    bytes[used++] = VMAP_DIGEST_SIZE;
+    memcpy(bytes + used, left->bytes, VMAP_DIGEST_SIZE);
+    used += VMAP_DIGEST_SIZE;
+    bytes[used++] = VMAP_DIGEST_SIZE;
+    memcpy(bytes + used, right->bytes, VMAP_DIGEST_SIZE);
+    used += VMAP_DIGEST_SIZE;
+
+    struct sha256_ctx context;
+    sha256_init(&context);
+    sha256_update(&context, used, bytes);
+    sha256_digest(&context, sizeof(out->bytes), out->bytes);
+}
+
+vmap_node vmap_inner(const vmap_node *left, const vmap_node *right)
+{
+    vmap_node node;
+    node.size = left->size + right->size;
+    node.height = 1 + (left->height > right->height ? left->height : right->height);
+    vmap_inner_digest(node.height, node.size, &left->digest, &right->digest, &node.digest);
+    return node;
+}
+
+vmap_node vmap_fold(vmap_node *nodes, size_t count)
+{
+    assert(count > 0);
+    while (count > 1) {
+        size_t half = 0;
+        for (size_t i = 0; i + 1 < count; i += 2)
+            nodes[half++] = vmap_inner(&nodes[i], &nodes[i + 1]);
+        if (count % 2 != 0)
+            nodes[half++] = nodes[count - 1];
+        count = half;
+    }
+    return nodes[0];
+}
+
+/* ---- App hash ----------------------------------------------------------- */
+
+vmap_digest vmap_app_leaf(const vmap_named_root *map)
+{
+    uint8_t head[1 + VARINT_SIZE_MAX] = { 0x00 };
+    uint8_t tail[1 + VMAP_DIGEST_SIZE] = { VMAP_DIGEST_SIZE };
+    size_t name_size = strlen(map->name);
+    vmap_digest root_digest =
+        vmap_digest_of(kv_bytes(map->root.bytes, sizeof(map->root.bytes)));
+    memcpy(tail + 1, root_digest.bytes, sizeof(root_digest.bytes));
+
+    struct sha256_ctx context;
+    vmap_digest digest;
+    sha256_init(&context);
+    sha256_update(&context, 1 + vmap_varint_encode(head + 1, name_size), head);
+    sha256_update(&context, name_size, (const uint8_t *)map->name);
+    sha256_update(&context, sizeof(tail), tail);
+    sha256_digest(&context, sizeof(digest.bytes), digest.bytes);
+    return digest;
+}
+
+vmap_digest vmap_app_inner(const vmap_digest *left, const vmap_digest *right)
+{
+    uint8_t bytes[1 + 2 * VMAP_DIGEST_SIZE] = { 0x01 };
+    memcpy(bytes + 1, left->bytes, VMAP_DIGEST_SIZE);
+    memcpy(bytes + 1 + VMAP_DIGEST_SIZE, right->bytes, VMAP_DIGEST_SIZE);
+    return vmap_digest_of(kv_bytes(bytes, sizeof(bytes)));
+}
+
+size_t vmap_app_split(size_t count)
+{
+    size_t split = 1;
+    while (split * 2 < count)
+        split *= 2;
+    return split;
+}
+
+vmap_digest vmap_app_hash(const vmap_named_root *maps, size_t count)
+{
+    if (count == 0)
+        return vmap_empty_root();
+    if (count == 1)
+        return vmap_app_leaf(maps);
+    size_t split = vmap_app_split(count);
+    vmap_digest left = vmap_app_hash(maps, split);
+    vmap_digest right = vmap_app_hash(maps + split, count - split);
+    return vmap_app_inner(&left, &right);
+}

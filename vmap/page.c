@@ -1,0 +1,334 @@
+/* page.c - one page in memory. */
+#include "vmap/page.h"
+
+#include "vmap/digest.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Gathering ---------------------------------------------------------- */
+
+bool vtree_entries_add(struct vtree_entries *entries, kv_slice key, const vmap_node *node)
+{
+    void *keys = entries->keys;
+    void *nodes = entries->nodes;
+    bool grown =
+        vtree_grow(&keys, &entries->key_capacity, entries->count + 1, sizeof(*entries->keys));
+    entries->keys = keys;
+    grown = grown && vtree_grow(&nodes, &entries->node_capacity, entries->count + 1,
+                                sizeof(*entries->nodes));
+    entries->nodes = nodes;
+    if (!grown)
+        return false;
+    entries->keys[entries->count] = key;
+    entries->nodes[entries->count] = *node;
+    entries->count++;
+    return true;
+}
+
+void vtree_entries_clear(struct vtree_entries *entries)
+{
+    free(entries->keys);
+    free(entries->nodes);
+    *entries = (struct vtree_entries){ NULL, NULL, 0, 0, 0 };
+}
+
+/* ---- Slots -------------------------------------------------------------- */
+
+static size_t slot_count(size_t count)
+{
+    size_t slots = count;
+    while (count > 1) {
+        count = (count + 1) / 2;
+        slots += count;
+    }
+    return slots;
+}
+
+/* Rounds that fold `leaves` of height 0 into one. */
+static uint32_t fold_height(uint64_t leaves)
+{
+    return leaves <= 1 ? 0 : 64u - (uint32_t)__builtin_clzll(leaves - 1);
+}
+
+/* The node in place `index` of fold round `round`, whose slots start at `base`. */
+static vmap_node slot_node(const struct vtree_page *page, size_t base, unsigned round,
+                           size_t index)
+{
+    vmap_node node;
+    node.digest = page->digests[base + index];
+    if (page->level > 0) {
+        node.size = page->sizes[base + index];
+        node.height = page->heights[base + index];
+    } else {
+        uint64_t left = page->count - ((uint64_t)index << round);
+        node.size = left < (UINT64_C(1) << round) ? left : UINT64_C(1) << round;
+        node.height = fold_height(node.size);
+    }
+    return node;
+}
+
+static void slot_set(struct vtree_page *page, size_t slot, const vmap_node *node)
+{
+    page->digests[slot] = node->digest;
+    if (page->level > 0) {
+        page->sizes[slot] = node->size;
+        page->heights[slot] = node->height;
+    }
+}
+
+/* Whether slot `slot` of `page` holds what `old_slot` of `old` holds. */
+static bool slot_same(const struct vtree_page *page, size_t slot, const struct vtree_page *old,
+                      size_t old_slot)
+{
+    return memcmp(page->digests[slot].bytes, old->digests[old_slot].bytes, VMAP_DIGEST_SIZE) ==
+           0;
+}
+
+/*
+ * Fold round by round. `old` gives what it can: an inner digest is a function
+ * of its two children, so equal children in equal places mean an equal parent.
+ */
+static uint64_t fold_slots(struct vtree_page *page, const struct vtree_page *old)
+{
+    uint64_t computed = 0;
+    size_t base = 0, count = page->count;
+    size_t old_base = 0, old_count = old != NULL ? old->count : 0;
+    for (unsigned round = 0; count > 1; round++) {
+        size_t above = base + count, old_above = old_base + old_count;
+        for (size_t i = 0; i < count / 2; i++) {
+            if (2 * i + 1 < old_count && slot_same(page, base + 2 * i, old, old_base + 2 * i) &&
+                slot_same(page, base + 2 * i + 1, old, old_base + 2 * i + 1)) {
+                vmap_node node = slot_node(old, old_above, round + 1, i);
+                slot_set(page, above + i, &node);
+                continue;
+            }
+            vmap_node left = slot_node(page, base, round, 2 * i);
+            vmap_node right = slot_node(page, base, round, 2 * i + 1);
+            vmap_node node = vmap_inner(&left, &right);
+            slot_set(page, above + i, &node);
+            computed++;
+        }
+        if (count % 2 != 0) {
+            vmap_node node = slot_node(page, base, round, count - 1);
+            slot_set(page, above + count / 2, &node);
+        }
+        base = above;
+        count = (count + 1) / 2;
+        old_base = old_above;
+        old_count = old_count > 1 ? (old_count + 1) / 2 : 0;
+    }
+    return computed;
+}
+
+/* ---- Making ------------------------------------------------------------- */
+
+static struct vtree_page *page_allocate(unsigned level, size_t count, size_t keys_size)
+{
+    if (count > PAGE_COUNT_MAX || keys_size > PAGE_KEYS_SIZE_MAX)
+        return NULL;
+    size_t slots = slot_count(count);
+    size_t size = sizeof(struct vtree_page) + slots * sizeof(vmap_digest) +
+                  (count + 1) * sizeof(uint32_t) + keys_size;
+    if (level > 0)
+        size += slots * (sizeof(uint64_t) + sizeof(uint32_t));
+    if (size > UINT32_MAX)
+        return NULL;
+    struct vtree_page *page = malloc(size);
+    if (page == NULL)
+        return NULL;
+    memset(page, 0, sizeof(*page));
+    atomic_init(&page->references, 1);
+    page->level = (uint8_t)level;
+    page->count = (uint32_t)count;
+    page->slots = (uint32_t)slots;
+    page->size = (uint32_t)size;
+    uint8_t *end = (uint8_t *)(page + 1);
+    if (level > 0) {
+        page->sizes = (uint64_t *)(void *)end;
+        end += slots * sizeof(uint64_t);
+        page->heights = (uint32_t *)(void *)end;
+        end += slots * sizeof(uint32_t);
+    }
+    page->key_offsets = (uint32_t *)(void *)end;
+    end += (count + 1) * sizeof(uint32_t);
+    page->digests = (vmap_digest *)(void *)end;
+    page->keys = end + slots * sizeof(vmap_digest);
+    return page;
+}
+
+struct vtree_page *vtree_page_make(unsigned level, const struct vtree_entries *entries,
+                                   const struct vtree_page *old, uint64_t *inner_count)
+{
+    assert(entries->count > 0);
+    size_t keys_size = 0;
+    for (size_t i = 0; i < entries->count; i++)
+        keys_size += entries->keys[i].size;
+    struct vtree_page *page = page_allocate(level, entries->count, keys_size);
+    if (page == NULL)
+        return NULL;
+
+    uint32_t offset = 0;
+    for (size_t i = 0; i < entries->count; i++) {
+        page->key_offsets[i] = offset;
+        memcpy(page->keys + offset, entries->keys[i].data, entries->keys[i].size);
+        offset += (uint32_t)entries->keys[i].size;
+        slot_set(page, i, &entries->nodes[i]);
+    }
+    page->key_offsets[entries->count] = offset;
+    *inner_count += fold_slots(page, old);
+    return page;
+}
+
+struct vtree_page *vtree_page_hold(struct vtree_page *page)
+{
+    atomic_fetch_add_explicit(&page->references, 1, memory_order_relaxed);
+    return page;
+}
+
+void vtree_page_release(struct vtree_page *page)
+{
+    if (page != NULL &&
+        atomic_fetch_sub_explicit(&page->references, 1, memory_order_acq_rel) == 1)
+        free(page);
+}
+
+/* ---- Reading ------------------------------------------------------------ */
+
+kv_slice vtree_page_key(const struct vtree_page *page, size_t index)
+{
+    uint32_t offset = page->key_offsets[index];
+    return kv_bytes(page->keys + offset, page->key_offsets[index + 1] - offset);
+}
+
+vmap_node vtree_page_entry(const struct vtree_page *page, size_t index)
+{
+    return slot_node(page, 0, 0, index);
+}
+
+vmap_node vtree_page_node(const struct vtree_page *page)
+{
+    return slot_node(page, page->slots - 1, fold_height(page->count), 0);
+}
+
+size_t vtree_page_find(const struct vtree_page *page, kv_slice key, bool *exact)
+{
+    size_t low = 0, high = page->count;
+    *exact = false;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = kv_compare(vtree_page_key(page, middle), key);
+        if (order == 0) {
+            *exact = true;
+            return middle;
+        }
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+bool vtree_page_path(const struct vtree_page *page, size_t index, struct proof_leaf *leaf)
+{
+    size_t base = 0, count = page->count;
+    for (unsigned round = 0; count > 1; round++) {
+        size_t sibling = index ^ 1u;
+        size_t above = base + count;
+        if (sibling < count) {
+            if (leaf->count == PROOF_STEPS_MAX)
+                return false;
+            vmap_node parent = slot_node(page, above, round + 1, index / 2);
+            leaf->steps[leaf->count++] =
+                (struct proof_step){ page->digests[base + sibling], parent.size, parent.height,
+                                     sibling < index };
+        }
+        index /= 2;
+        base = above;
+        count = (count + 1) / 2;
+    }
+    return true;
+}
+
+/* ---- Records ------------------------------------------------------------ */
+
+/*
+ * varint count, then for each entry: varint bytes shared with the key before
+ * (the first: with the record's own first key), varint bytes that follow, these
+ * bytes, the node.
+ */
+bool vtree_page_encode(const struct vtree_page *page, struct vtree_buffer *out)
+{
+    assert(page->level == 1);
+    out->size = 0;
+    if (!vtree_buffer_add_varint(out, page->count))
+        return false;
+    kv_slice before = vtree_page_key(page, 0);
+    for (size_t i = 0; i < page->count; i++) {
+        kv_slice key = vtree_page_key(page, i);
+        const uint8_t *bytes = key.data, *before_bytes = before.data;
+        size_t shared = 0;
+        while (shared < key.size && shared < before.size &&
+               bytes[shared] == before_bytes[shared])
+            shared++;
+        vmap_node node = vtree_page_entry(page, i);
+        if (!vtree_buffer_add_varint(out, shared) ||
+            !vtree_buffer_add_varint(out, key.size - shared) ||
+            !vtree_buffer_add(out, bytes + shared, key.size - shared) ||
+            !record_node_add(out, &node))
+            return false;
+        before = key;
+    }
+    return true;
+}
+
+/* Read the entries of a record into `entries`, keys into `arena`. */
+static bool decode_entries(kv_slice first, kv_slice record, struct vtree_arena *arena,
+                           struct vtree_entries *entries)
+{
+    uint64_t count;
+    kv_slice before = first;
+    if (!record_take_varint(&record, &count) || count == 0)
+        return false;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t shared, size;
+        const uint8_t *bytes;
+        vmap_node node;
+        if (!record_take_varint(&record, &shared) || !record_take_varint(&record, &size) ||
+            shared > before.size || size > VMAP_KEY_SIZE_MAX || shared + size == 0 ||
+            !record_take_bytes(&record, (size_t)size, &bytes) ||
+            !record_take_node(&record, &node))
+            return false;
+        uint8_t *key = vtree_arena_take(arena, (size_t)(shared + size));
+        if (key == NULL)
+            return false;
+        memcpy(key, before.data, (size_t)shared);
+        memcpy(key + shared, bytes, (size_t)size);
+        before = kv_bytes(key, (size_t)(shared + size));
+        if (!vtree_entries_add(entries, before, &node))
+            return false;
+    }
+    return record.size == 0;
+}
+
+struct vtree_page *vtree_page_decode(kv_slice first, kv_slice record, const vmap_node *node)
+{
+    struct vtree_arena arena = { NULL, 0, 0, 0 };
+    struct vtree_entries entries = { NULL, NULL, 0, 0, 0 };
+    struct vtree_page *page = NULL;
+    uint64_t inner_count = 0;
+    if (decode_entries(first, record, &arena, &entries))
+        page = vtree_page_make(1, &entries, NULL, &inner_count);
+    if (page != NULL) {
+        vmap_node own = vtree_page_node(page);
+        if (memcmp(own.digest.bytes, node->digest.bytes, VMAP_DIGEST_SIZE) != 0) {
+            vtree_page_release(page);
+            page = NULL;
+        }
+    }
+    vtree_entries_clear(&entries);
+    vtree_arena_clear(&arena);
+    return page;
+}

@@ -1,0 +1,69 @@
+/*
+ * page.h - one page in memory: its keys, its entries' digests and every digest
+ * of their fold. Private.
+ *
+ * A page never changes once made, and its digest and level tell all that is in
+ * it, so working set and views of any version share pages freely.
+ */
+#ifndef VMAP_PAGE_H
+#define VMAP_PAGE_H
+
+#include "vmap/proof.h"
+#include "vmap/record.h"
+
+#include <stdatomic.h>
+
+enum { PAGE_COUNT_MAX = 1 << 26, PAGE_KEYS_SIZE_MAX = 1 << 30 };
+
+struct vtree_page {
+    atomic_uint references;
+    uint8_t level;
+    uint32_t count;        /* entries */
+    uint32_t slots;        /* digests: the entries', then each round's of the fold */
+    uint32_t size;         /* bytes of memory */
+    vmap_digest *digests;  /* [slots]; the last is the page's own */
+    uint64_t *sizes;       /* [slots], level >= 1: leaves below */
+    uint32_t *heights;     /* [slots], level >= 1 */
+    uint32_t *key_offsets; /* [count + 1] into keys */
+    uint8_t *keys;
+    /* The cache's own, under its lock. */
+    struct vtree_page *hash_next, *newer, *older;
+    bool dirty;   /* level 1: its entries are not in the store, */
+    uint32_t map; /* under this map's number */
+};
+
+/* Entries gathered for a page; keys are borrowed. Start from all zeros. */
+struct vtree_entries {
+    kv_slice *keys;
+    vmap_node *nodes;
+    size_t count;
+    size_t key_capacity, node_capacity;
+};
+
+bool vtree_entries_add(struct vtree_entries *entries, kv_slice key, const vmap_node *node);
+void vtree_entries_clear(struct vtree_entries *entries);
+
+/* Fold `entries` (at least one) into a page with one reference. Digests that
+ * `old` (may be NULL) has at the same place are taken from it; `inner_count`
+ * grows by the inner digests computed. NULL when out of memory or limits. */
+struct vtree_page *vtree_page_make(unsigned level, const struct vtree_entries *entries,
+                                   const struct vtree_page *old, uint64_t *inner_count);
+struct vtree_page *vtree_page_hold(struct vtree_page *page);
+void vtree_page_release(struct vtree_page *page); /* NULL is harmless */
+
+kv_slice vtree_page_key(const struct vtree_page *page, size_t index);
+vmap_node vtree_page_entry(const struct vtree_page *page, size_t index);
+vmap_node vtree_page_node(const struct vtree_page *page); /* the page's own */
+
+/* The first entry with a key >= `key`, or count; `exact` tells equality. */
+size_t vtree_page_find(const struct vtree_page *page, kv_slice key, bool *exact);
+
+/* Append the steps from entry `index` up to the page's own digest. */
+bool vtree_page_path(const struct vtree_page *page, size_t index, struct proof_leaf *leaf);
+
+/* The record that holds a level-1 page's entries. */
+bool vtree_page_encode(const struct vtree_page *page, struct vtree_buffer *out);
+/* Read one back; NULL when damaged, or when it is not the page of `node`. */
+struct vtree_page *vtree_page_decode(kv_slice first, kv_slice record, const vmap_node *node);
+
+#endif /* VMAP_PAGE_H */

@@ -1,0 +1,276 @@
+/* sweep.c - apply edits to pages of one level, from left to right. */
+#include "vmap/sweep.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static kv_code no_memory(kv_status *status)
+{
+    return kv_fail(status, KV_NO_MEMORY, "no memory for a commit's pages");
+}
+
+/* ---- Which pages -------------------------------------------------------- */
+
+void sweep_items_clear(struct sweep_items *items)
+{
+    for (size_t i = 0; i < items->count; i++)
+        vtree_page_release(items->items[i].page);
+    free(items->items);
+    *items = (struct sweep_items){ NULL, 0, 0 };
+}
+
+/* Add the page under entry `index` of `above`. */
+static kv_code add_item(struct vtree_reader *reader, const struct vtree_top *top,
+                        const struct sweep_item *above, size_t index, unsigned level,
+                        size_t begin, size_t end, struct sweep_items *out, kv_status *status)
+{
+    void *grown = out->items;
+    if (!vtree_grow(&grown, &out->capacity, out->count + 1, sizeof(*out->items)))
+        return no_memory(status);
+    out->items = grown;
+    struct sweep_item *item = &out->items[out->count];
+    *item = (struct sweep_item){ .first = vtree_page_key(above->page, index),
+                                 .node = vtree_page_entry(above->page, index),
+                                 .begin = begin,
+                                 .end = end,
+                                 .leftmost = above->leftmost && index == 0 };
+    kv_code code =
+        vtree_reader_page(reader, top, level, item->first, &item->node, &item->page, status);
+    if (code == KV_OK)
+        out->count++;
+    return code;
+}
+
+/* Add the page to the left of entry `index` of above[place], if not there yet. */
+static kv_code add_left(struct vtree_reader *reader, const struct vtree_top *top,
+                        const struct sweep_item *above, size_t place, size_t index,
+                        unsigned level, size_t begin, struct sweep_items *out,
+                        kv_status *status)
+{
+    /* An upper page whose first page joins joins too, so the one before it in
+     * the list is its left neighbour. */
+    if (index == 0)
+        index = above[--place].page->count;
+    kv_slice first = vtree_page_key(above[place].page, index - 1);
+    if (out->count > 0 && kv_compare(out->items[out->count - 1].first, first) == 0)
+        return KV_OK;
+    return add_item(reader, top, &above[place], index - 1, level, begin, begin, out, status);
+}
+
+kv_code sweep_plan(struct vtree_reader *reader, const struct vtree_top *top,
+                   const struct vtree_edit *leaves, const struct sweep_item *above,
+                   size_t above_count, unsigned level, struct sweep_items *out,
+                   kv_status *status)
+{
+    for (size_t place = 0; place < above_count; place++) {
+        const struct vtree_page *page = above[place].page;
+        size_t edit = above[place].begin;
+        while (edit < above[place].end) {
+            bool exact;
+            size_t index = vtree_page_find(page, leaves[edit].key, &exact);
+            if (!exact && index > 0)
+                index--;
+            size_t begin = edit++;
+            while (edit < above[place].end &&
+                   (index + 1 == page->count ||
+                    kv_compare(leaves[edit].key, vtree_page_key(page, index + 1)) < 0))
+                edit++;
+            bool join =
+                exact && !leaves[begin].present && !(above[place].leftmost && index == 0);
+            kv_code code = KV_OK;
+            if (join)
+                code = add_left(reader, top, above, place, index, level, begin, out, status);
+            if (code == KV_OK)
+                code = add_item(reader, top, &above[place], index, level, begin, edit, out,
+                                status);
+            if (code != KV_OK)
+                return code;
+            out->items[out->count - 1].join = join;
+        }
+    }
+    return KV_OK;
+}
+
+/* ---- The sweep ---------------------------------------------------------- */
+
+/* Remember a page's first key beyond its page, and its node. */
+static bool note_page(struct sweep *sweep, struct vtree_entries *list, kv_slice first,
+                      const vmap_node *node)
+{
+    kv_slice copy = vtree_arena_copy(sweep->arena, first);
+    return copy.data != NULL && vtree_entries_add(list, copy, node);
+}
+
+/* Make a page of what is open. */
+static kv_code close_page(struct sweep *sweep, kv_status *status)
+{
+    if (sweep->open.count == 0)
+        return KV_OK;
+    struct vtree_page *page =
+        vtree_page_make(sweep->level, &sweep->open, sweep->open_old, &sweep->inner_digests);
+    if (page == NULL)
+        return no_memory(status);
+    vmap_node node = vtree_page_node(page);
+    page->map = sweep->top->map;
+    bool noted = note_page(sweep, &sweep->made, sweep->open.keys[0], &node);
+    vtree_cache_put(sweep->reader->store->cache, page, sweep->level == 1);
+    vtree_page_release(page);
+    if (sweep->level == 0 && sweep->open.count > sweep->longest)
+        sweep->longest = sweep->open.count;
+    sweep->made_count++;
+    sweep->open.count = 0;
+    sweep->open_old = NULL;
+    return noted ? KV_OK : no_memory(status);
+}
+
+/* Append an entry to the open page; a cut comes before it if it must. */
+static kv_code append(struct sweep *sweep, kv_slice key, const vmap_node *node, bool may_cut,
+                      kv_status *status)
+{
+    if (may_cut && sweep->open.count > 0) {
+        sweep->rank_digests++;
+        if (vmap_rank(key, sweep->top->page_bits) > sweep->level) {
+            kv_code code = close_page(sweep, status);
+            if (code != KV_OK)
+                return code;
+        }
+    }
+    return vtree_entries_add(&sweep->open, key, node) ? KV_OK : no_memory(status);
+}
+
+/* Fill in what an edit needs of the entry that it meets (NULL: none). */
+static kv_code meet(struct sweep *sweep, struct vtree_edit *edit, const vmap_node *entry,
+                    kv_status *status)
+{
+    edit->existed = entry != NULL;
+    if (entry != NULL)
+        edit->old = *entry;
+    if (sweep->level > 0)
+        return KV_OK;
+    if (edit->present) {
+        edit->node = vmap_leaf(edit->key, edit->change->value);
+        sweep->leaf_digests++;
+    }
+    if (!sweep->want_old_values || !edit->existed || vtree_edit_is_idle(edit))
+        return KV_OK;
+    kv_code code =
+        vtree_reader_get(sweep->reader, sweep->top->map, edit->key, &edit->old_value, status);
+    if (code == KV_NOT_FOUND)
+        return kv_fail(status, KV_CORRUPT, "a key of map number %u has lost its value",
+                       sweep->top->map);
+    return code;
+}
+
+static kv_code insert(struct sweep *sweep, struct vtree_edit *edit, kv_status *status)
+{
+    kv_code code = meet(sweep, edit, NULL, status);
+    if (code != KV_OK || !edit->present)
+        return code;
+    return append(sweep, edit->key, &edit->node, true, status);
+}
+
+/* Merge a page's entries with its edits into the open page. */
+static kv_code sweep_item(struct sweep *sweep, const struct sweep_item *item,
+                          struct vtree_edit *edits, kv_status *status)
+{
+    const struct vtree_page *page = item->page;
+    size_t edit = item->begin;
+    bool reshaped = false;
+    kv_code code = item->join ? KV_OK : close_page(sweep, status);
+    if (code == KV_OK && !note_page(sweep, &sweep->consumed, item->first, &item->node))
+        code = no_memory(status);
+    sweep->consumed_count++;
+    for (size_t i = 0; code == KV_OK && i < page->count; i++) {
+        kv_slice key = vtree_page_key(page, i);
+        int order = -1;
+        while (code == KV_OK && edit < item->end &&
+               (order = kv_compare(edits[edit].key, key)) < 0) {
+            reshaped = true;
+            code = insert(sweep, &edits[edit++], status);
+        }
+        if (code != KV_OK)
+            break;
+        vmap_node node = vtree_page_entry(page, i);
+        if (edit < item->end && order == 0) {
+            struct vtree_edit *here = &edits[edit++];
+            code = meet(sweep, here, &node, status);
+            if (!here->present) {
+                reshaped = true;
+                continue;
+            }
+            node = here->node;
+        }
+        if (code != KV_OK)
+            break;
+        if (i == 0 && sweep->open.count == 0)
+            sweep->open_old = page;
+        code = append(sweep, key, &node, i == 0 && item->leftmost, status);
+    }
+    for (; code == KV_OK && edit < item->end; edit++) {
+        reshaped = true;
+        code = insert(sweep, &edits[edit], status);
+    }
+    if (code == KV_OK && sweep->level == 1 && reshaped &&
+        !note_page(sweep, &sweep->dropped, item->first, &item->node))
+        code = no_memory(status);
+    return code;
+}
+
+static bool push_edit(struct sweep_edits *edits, const struct vtree_edit *edit)
+{
+    void *grown = edits->edits;
+    if (!vtree_grow(&grown, &edits->capacity, edits->count + 1, sizeof(*edits->edits)))
+        return false;
+    edits->edits = grown;
+    edits->edits[edits->count++] = *edit;
+    return true;
+}
+
+/* What was consumed and what was made, held against each other. */
+static kv_code compare_pages(struct sweep *sweep, kv_status *status)
+{
+    const struct vtree_entries *consumed = &sweep->consumed, *made = &sweep->made;
+    size_t i = 0, j = 0;
+    while (i < consumed->count || j < made->count) {
+        int order = i == consumed->count ? 1
+                    : j == made->count   ? -1
+                                         : kv_compare(consumed->keys[i], made->keys[j]);
+        struct vtree_edit edit = { .key = order <= 0 ? consumed->keys[i] : made->keys[j],
+                                   .existed = order <= 0,
+                                   .present = order >= 0 };
+        if (edit.existed)
+            edit.old = consumed->nodes[i++];
+        if (edit.present)
+            edit.node = made->nodes[j++];
+        if (vtree_edit_is_idle(&edit))
+            continue;
+        if (edit.existed)
+            vtree_cache_retire(sweep->reader->store->cache, sweep->level, &edit.old.digest);
+        if (!push_edit(&sweep->out, &edit))
+            return no_memory(status);
+    }
+    return KV_OK;
+}
+
+kv_code sweep_run(struct sweep *sweep, const struct sweep_item *items, size_t item_count,
+                  struct vtree_edit *edits, size_t edit_count, kv_status *status)
+{
+    kv_code code = KV_OK;
+    for (size_t i = 0; code == KV_OK && i < item_count; i++)
+        code = sweep_item(sweep, &items[i], edits, status);
+    for (size_t i = 0; item_count == 0 && code == KV_OK && i < edit_count; i++)
+        code = insert(sweep, &edits[i], status);
+    if (code == KV_OK)
+        code = close_page(sweep, status);
+    if (code == KV_OK)
+        code = compare_pages(sweep, status);
+    return code;
+}
+
+void sweep_clear(struct sweep *sweep)
+{
+    vtree_entries_clear(&sweep->open);
+    vtree_entries_clear(&sweep->consumed);
+    vtree_entries_clear(&sweep->made);
+    vtree_entries_clear(&sweep->dropped);
+}

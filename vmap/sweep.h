@@ -1,0 +1,61 @@
+/* sweep.h - apply edits to pages of one level, from left to right. Private. */
+#ifndef VMAP_SWEEP_H
+#define VMAP_SWEEP_H
+
+#include "vmap/update.h"
+
+/* A page that edits touch, or whose right neighbour joins it. */
+struct sweep_item {
+    kv_slice first;
+    vmap_node node;
+    struct vtree_page *page; /* held */
+    size_t begin, end;       /* its edits */
+    bool leftmost;           /* the first page of its level */
+    bool join;               /* its first entry goes, so the rest joins the page before */
+};
+
+struct sweep_items {
+    struct sweep_item *items;
+    size_t count, capacity;
+};
+
+struct sweep_edits {
+    struct vtree_edit *edits;
+    size_t count, capacity;
+};
+
+void sweep_items_clear(struct sweep_items *items);
+
+/* From pages of level + 1 and the leaf edits in them to their pages of `level`,
+ * each loaded. */
+KV_MUST_CHECK kv_code sweep_plan(struct vtree_reader *reader, const struct vtree_top *top,
+                                 const struct vtree_edit *leaves,
+                                 const struct sweep_item *above, size_t above_count,
+                                 unsigned level, struct sweep_items *out, kv_status *status);
+
+/* A sweep over one level. Zero it, fill the first part, run, read the second. */
+struct sweep {
+    struct vtree_reader *reader;
+    const struct vtree_top *top;
+    struct vtree_arena *arena; /* for the firsts in `out` */
+    unsigned level;
+    bool want_old_values;
+
+    struct sweep_edits out;       /* edits of the level above */
+    struct vtree_entries dropped; /* level 1: firsts of pages whose shape changed */
+    uint64_t consumed_count, made_count, longest;
+    uint64_t leaf_digests, rank_digests, inner_digests;
+
+    struct vtree_entries open; /* the page being gathered */
+    const struct vtree_page *open_old;
+    struct vtree_entries consumed, made;
+};
+
+/* `edits` lie in the items' ranges; with no items they are all new entries. */
+KV_MUST_CHECK kv_code sweep_run(struct sweep *sweep, const struct sweep_item *items,
+                                size_t item_count, struct vtree_edit *edits, size_t edit_count,
+                                kv_status *status);
+/* Frees everything but `out`. */
+void sweep_clear(struct sweep *sweep);
+
+#endif /* VMAP_SWEEP_H */
