@@ -9,5 +9,6 @@ const kv_driver *const kv_drivers_built_in[] = {
     &leveldb_driver,
 #endif
     &memory_driver,
+    &shadow_driver,
     NULL,
 };

@@ -75,11 +75,13 @@ kv_code contract_open(const char *driver, const char *dir, unsigned flags, kv_db
 
 void store_new(struct store *store, const struct contract_row *row)
 {
+    /* What outlives power loss is not asked here, so memory will do for a disk. */
     const char *base = getenv("TMPDIR");
+    if (base == NULL)
+        base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     memset(store, 0, sizeof(*store));
     snprintf(store->driver, sizeof(store->driver), "%s", row->driver);
-    snprintf(store->root, sizeof(store->root), "%s/statekv-contract-XXXXXX",
-             base == NULL ? "/tmp" : base);
+    snprintf(store->root, sizeof(store->root), "%s/statekv-contract-XXXXXX", base);
     cr_assert(mkdtemp(store->root) != NULL, "mkdtemp %s", store->root);
     contract_path(store->dir, store->root, "db");
     store_open(store);
