@@ -24,5 +24,6 @@ extern const struct command command_prune;
 extern const struct command command_versions;
 extern const struct command command_state_stats;
 extern const struct command command_migrate;
+extern const struct command command_serve;
 
 #endif /* TOOLS_COMMANDS_H */

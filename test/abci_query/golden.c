@@ -3,81 +3,13 @@
  * same status and body, byte for byte, but for the differences in the table,
  * each of which docs/rpc.md explains.
  */
-#include "abci_query/service.h"
+#include "test/abci_query/echo.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-/* ---- The application behind the recorded answers ------------------------ */
-
-static kv_code app_open(void *context, void **session, kv_status *status)
-{
-    (void)status;
-    *session = context;
-    return KV_OK;
-}
-
-static void app_close(void *session)
-{
-    (void)session;
-}
-
-static void app_versions(void *session, uint64_t *oldest, uint64_t *newest)
-{
-    (void)session;
-    *oldest = 1;
-    *newest = 12;
-}
-
-static kv_code app_info(void *session, query_info *out, kv_status *status)
-{
-    (void)session;
-    (void)status;
-    out->data = kv_text("kv");
-    out->height = 12;
-    out->app_hash = kv_bytes("\x01\x02", 2);
-    return KV_OK;
-}
-
-static void free_value(kv_value *value)
-{
-    free(value->owner);
-}
-
-/* Echoes path|data|height|prove; "/fail" fails. */
-static kv_code app_query(void *session, const query_request *request, query_answer *answer,
-                         kv_status *status)
-{
-    (void)session;
-    struct query_buffer echo = QUERY_BUFFER_INIT;
-    if (request->path.size == 5 && memcmp(request->path.data, "/fail", 5) == 0)
-        return kv_fail(status, KV_INTERNAL, "boom");
-    query_buffer_slice(&echo, request->path);
-    query_buffer_literal(&echo, "|");
-    for (size_t i = 0; i < request->data.size; i++)
-        query_buffer_format(&echo, "%02x", ((const uint8_t *)request->data.data)[i]);
-    query_buffer_format(&echo, "|%lld|%s", (long long)request->height,
-                        request->prove ? "true" : "false");
-    answer->key = request->data.size == 0 ? kv_bytes(NULL, 0) : request->data;
-    answer->value.bytes = kv_bytes(echo.data, echo.size);
-    answer->value.owner = echo.data;
-    answer->value.release = free_value;
-    answer->height = 12;
-    return KV_OK;
-}
-
-static kv_code app_app_hash(void *session, uint64_t version, vmap_digest *out,
-                            kv_status *status)
-{
-    (void)session;
-    (void)version;
-    (void)status;
-    memset(out, 7, sizeof(*out));
-    return KV_OK;
-}
 
 /* The recorded node had a method we do not have. */
 static kv_code handle_block(struct query_rpc_call *call, kv_status *status)
@@ -92,9 +24,6 @@ static kv_code handle_block(struct query_rpc_call *call, kv_status *status)
     query_buffer_format(call->out, "{\"height\":\"%lld\"}", (long long)height);
     return KV_OK;
 }
-
-static const query_app app = { NULL,     app_open,  app_close,   app_versions,
-                               app_info, app_query, app_app_hash };
 
 /* ---- Deliberate differences --------------------------------------------- */
 
@@ -180,6 +109,8 @@ static void start(struct service *service)
     };
     struct query_http_limits http = { 65536, 256, 3000, 1 << 20 };
     struct query_rpc_limits rpc = { 3000, 3, 64, 1 << 20 };
+    static query_app app;
+    app = echo_app(NULL);
     cr_assert_eq(query_service_init(&service->service, &app, &chain, 0, &http, &rpc, NULL),
                  KV_OK);
     service->routes[0] = *route("abci_info");
