@@ -1,6 +1,8 @@
 /* command.c - what all commands share: options, errors, opening. */
 #include "tools/command.h"
 
+#include "abci_query/query.h"
+
 #include "vmap/state.h"
 
 #include <errno.h>
@@ -9,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const kv_option_table *const command_tables[] = { NULL };
+const kv_option_table *const command_tables[] = { &query_option_table, NULL };
 
 enum { OPTION_CONFIG = 0x100, OPTION_SET, OPTION_DB, OPTION_JSON, OPTION_USAGE };
 

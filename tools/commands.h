@@ -25,5 +25,7 @@ extern const struct command command_versions;
 extern const struct command command_state_stats;
 extern const struct command command_migrate;
 extern const struct command command_serve;
+extern const struct command command_load;
+extern const struct command command_replay;
 
 #endif /* TOOLS_COMMANDS_H */
