@@ -8,7 +8,10 @@
 #include <xxhash.h>
 
 enum {
-    EVIDENCE_BITS = 16, /* equal bits in a row before two places count as the same */
+    EVIDENCE_BITS = 18, /* equal bits in a row before two places count as the same, */
+    INDEX_BITS = 48,    /* and when the whole list is searched */
+    LONG_BITS = 12,     /* marks of so many are believed one by one */
+    LOOK_AHEAD = 8,     /* entries that are compared where they are not */
     WINDOW = 24,        /* longest gap looked for entry by entry */
     RUNS_MIN = 16
 };
@@ -43,7 +46,9 @@ struct lists {
     const uint64_t *theirs, *ours;
     size_t their_count, our_count;
     uint64_t mask;
-    size_t evidence;     /* entries that must agree in a row */
+    bool long_marks;
+    size_t evidence;     /* entries that must agree in a row, */
+    size_t mark_size;    /* and when the whole list is searched */
     struct place *index; /* of our list, sorted; made when first needed */
     size_t index_count;
     struct align *out;
@@ -74,11 +79,11 @@ static bool same(const struct lists *lists, size_t their, size_t our)
     return ((lists->theirs[their] ^ lists->ours[our]) & lists->mask) == 0;
 }
 
-/* Whether both lists go on alike from here, for as long as is needed to believe
- * it; both ending together is as good. */
-static bool resumes(const struct lists *lists, size_t their, size_t our)
+/* Whether both lists go on alike from here for `count` entries; both ending
+ * together is as good. */
+static bool resumes(const struct lists *lists, size_t their, size_t our, size_t count)
 {
-    for (size_t i = 0; i < lists->evidence; i++) {
+    for (size_t i = 0; i < count; i++) {
         bool their_end = their + i >= lists->their_count, our_end = our + i >= lists->our_count;
         if (their_end || our_end)
             return their_end && our_end;
@@ -88,10 +93,34 @@ static bool resumes(const struct lists *lists, size_t their, size_t our)
     return true;
 }
 
-static uint64_t mark_at(const uint64_t *list, size_t at, size_t evidence, uint64_t mask)
+/* How well the lists go on alike from here: 0 if not at all well. Short marks
+ * agree by chance, so many are looked at, and not all need to agree: what follows
+ * a change is often another one. */
+static size_t score(const struct lists *lists, size_t their, size_t our)
+{
+    size_t matches = 0;
+    for (size_t i = 0; i < LOOK_AHEAD; i++) {
+        bool their_end = their + i >= lists->their_count, our_end = our + i >= lists->our_count;
+        if (their_end && our_end)
+            return matches + LOOK_AHEAD - i;
+        if (their_end || our_end)
+            break;
+        matches += same(lists, their + i, our + i);
+    }
+    return matches >= lists->evidence ? matches : 0;
+}
+
+/* The same for marks long enough to be believed one by one: changed entries are
+ * the likeliest, so that gaps of equal length need one match only. */
+static size_t proof(const struct lists *lists, size_t their, size_t our, bool equal)
+{
+    return resumes(lists, their, our, equal ? 1 : lists->evidence) ? 1 : 0;
+}
+
+static uint64_t mark_at(const uint64_t *list, size_t at, size_t count, uint64_t mask)
 {
     uint64_t mark = 0;
-    for (size_t i = 0; i < evidence; i++)
+    for (size_t i = 0; i < count; i++)
         mark = (mark ^ (list[at + i] & mask)) * 0x9e3779b97f4a7c15u + (mark >> 29);
     return mark;
 }
@@ -106,16 +135,16 @@ static int compare_places(const void *a, const void *b)
 
 static kv_code make_index(struct lists *lists)
 {
-    if (lists->index != NULL || lists->our_count < lists->evidence)
+    if (lists->index != NULL || lists->our_count < lists->mark_size)
         return KV_OK;
-    size_t count = lists->our_count - lists->evidence + 1;
+    size_t count = lists->our_count - lists->mark_size + 1;
     lists->index = malloc(count * sizeof(*lists->index));
     if (lists->index == NULL)
         return KV_NO_MEMORY;
     lists->index_count = count;
     for (size_t i = 0; i < count; i++)
         lists->index[i] =
-            (struct place){ mark_at(lists->ours, i, lists->evidence, lists->mask), i };
+            (struct place){ mark_at(lists->ours, i, lists->mark_size, lists->mask), i };
     qsort(lists->index, count, sizeof(*lists->index), compare_places);
     return KV_OK;
 }
@@ -143,26 +172,30 @@ static kv_code find_gap(struct lists *lists, size_t their, size_t our, size_t *t
 {
     size_t their_left = lists->their_count - their, our_left = lists->our_count - our;
     for (size_t sum = 1; sum <= (size_t)2 * WINDOW; sum++) {
-        size_t a = sum > WINDOW ? sum - WINDOW : 0;
-        for (; a <= sum && a <= WINDOW; a++) {
-            /* Changed entries are the likeliest: equal gaps first. */
-            size_t skip = a <= their_left ? a : their_left;
-            size_t take = sum - a <= our_left ? sum - a : our_left;
-            if (resumes(lists, their + skip, our + take)) {
-                *their_gap = skip;
-                *our_gap = take;
-                return KV_OK;
+        size_t best = 0;
+        for (size_t a = sum > WINDOW ? sum - WINDOW : 0; a <= sum && a <= WINDOW; a++) {
+            if (a > their_left || sum - a > our_left)
+                continue;
+            size_t found = lists->long_marks
+                               ? proof(lists, their + a, our + sum - a, 2 * a == sum)
+                               : score(lists, their + a, our + sum - a);
+            if (found > best) {
+                best = found;
+                *their_gap = a;
+                *our_gap = sum - a;
             }
         }
+        if (best > 0)
+            return KV_OK;
     }
 
     kv_code code = make_index(lists);
     if (code != KV_OK)
         return code;
-    for (size_t a = 0; a + lists->evidence <= their_left; a++) {
-        uint64_t mark = mark_at(lists->theirs, their + a, lists->evidence, lists->mask);
+    for (size_t a = 0; a + lists->mark_size <= their_left; a++) {
+        uint64_t mark = mark_at(lists->theirs, their + a, lists->mark_size, lists->mask);
         size_t at = find_mark(lists, mark, our);
-        if (at < lists->our_count && resumes(lists, their + a, at)) {
+        if (at < lists->our_count && resumes(lists, their + a, at, lists->mark_size)) {
             *their_gap = a;
             *our_gap = at - our;
             return KV_OK;
@@ -217,7 +250,9 @@ kv_code align_lists(const uint64_t *theirs, size_t their_count, const uint64_t *
                            .their_count = their_count,
                            .our_count = our_count,
                            .mask = bits == 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1,
+                           .long_marks = bits >= LONG_BITS,
                            .evidence = (EVIDENCE_BITS + bits - 1) / bits,
+                           .mark_size = (INDEX_BITS + bits - 1) / bits,
                            .out = out };
     kv_code code = walk_lists(&lists);
     free(lists.index);

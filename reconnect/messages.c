@@ -260,8 +260,8 @@ bool wire_get_want(struct wire_in *in, struct wire_want *want)
     want->check_size = wire_get_byte(in);
     want->count = (size_t)wire_get_number(in, WIRE_PAGES_MAX);
     if (want->level >= VMAP_LEVELS_MAX || want->tier > want->level ||
-        want->have_bits > WIRE_HAVE_BITS_MAX || want->check_size > VMAP_DIGEST_SIZE ||
-        want->count == 0)
+        (want->tier == 0 && want->level > 0) || want->have_bits > WIRE_HAVE_BITS_MAX ||
+        want->check_size > VMAP_DIGEST_SIZE || want->count == 0)
         in->bad = true;
     return !in->bad;
 }

@@ -123,7 +123,9 @@ kv_code walk_pages(struct walk *walk, unsigned level, const kv_range *range, wal
                       (range->limit.size == 0 || kv_compare(start, range->limit) < 0);
         return inside ? visit(context, start, &walk->node) : KV_OK;
     }
-    struct descent descent = { walk, level, range->first, range->limit, visit, context, status };
+    struct descent descent = {
+        walk, level, range->first, range->limit, visit, context, status
+    };
     return descend(&descent, walk->top, start, kv_bytes(NULL, 0));
 }
 

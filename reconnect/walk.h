@@ -24,7 +24,7 @@ struct walk {
     bool on;         /* the iterator is on a leaf */
     unsigned top;    /* level of the root page */
     unsigned page_bits;
-    vmap_node node;     /* size 0: empty or no such map */
+    vmap_node node;        /* size 0: empty or no such map */
     struct wire_out start; /* the map's smallest key */
     struct walk_page pages[VMAP_LEVELS_MAX];
 };

@@ -280,8 +280,8 @@ kv_code wire_frames_next(struct wire_frames *frames, unsigned *type, kv_slice *b
         return KV_NOT_FOUND;
 
     const uint8_t *header = frames->bytes.data + frames->at;
-    size_t size = (size_t)header[0] << 24 | (size_t)header[1] << 16 | (size_t)header[2] << 8 |
-                  header[3];
+    size_t size =
+        (size_t)header[0] << 24 | (size_t)header[1] << 16 | (size_t)header[2] << 8 | header[3];
     unsigned kind = header[4];
     if (kind < WIRE_HELLO || kind > WIRE_ERROR)
         return kv_fail(status, KV_UNPROVEN, "frame of unknown type %u: not this protocol",

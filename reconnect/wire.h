@@ -15,17 +15,17 @@
 /* ---- Limits ------------------------------------------------------------- */
 
 #define WIRE_VERSION 1u
-#define WIRE_FORMAT 1u                        /* digests and pages as vmap.h has them */
-#define WIRE_FRAME_HEADER_SIZE 5u             /* length of the rest, type */
-#define WIRE_FRAME_SIZE_MIN (64u << 10)       /* least value of frame_size_max */
+#define WIRE_FORMAT 1u                  /* digests and pages as vmap.h has them */
+#define WIRE_FRAME_HEADER_SIZE 5u       /* length of the rest, type */
+#define WIRE_FRAME_SIZE_MIN (64u << 10) /* least value of frame_size_max */
 #define WIRE_FRAME_SIZE_MAX ((1u << 30) + (16u << 20)) /* highest value of it */
-#define WIRE_GREETING_SIZE_MAX (1u << 20)     /* frames before the peers know each other */
+#define WIRE_GREETING_SIZE_MAX (1u << 20) /* frames before the peers know each other */
 #define WIRE_CHAIN_SIZE_MAX 128u
 #define WIRE_NONCE_SIZE 16u
 #define WIRE_MAC_SIZE 32u
-#define WIRE_TEXT_SIZE_MAX 200u               /* of an error */
-#define WIRE_PAGES_MAX 1024u                  /* pages in one want frame */
-#define WIRE_HAVES_MAX 16384u                 /* fingerprints for one page */
+#define WIRE_TEXT_SIZE_MAX 200u /* of an error */
+#define WIRE_PAGES_MAX 1024u    /* pages in one want frame */
+#define WIRE_HAVES_MAX 16384u   /* fingerprints for one page */
 #define WIRE_HAVE_BITS_MAX 64u
 
 /* ---- Writing and reading ------------------------------------------------ */
@@ -198,9 +198,9 @@ kv_code wire_get_error(kv_slice body, const char *peer, kv_status *status);
 
 /*
  * What all pages of a want frame share. A page is asked for as a list of what
- * stands `tier` above the leaves inside it: tier 0 lists its leaves, tier t its
- * pages of level t - 1, so tier <= level. `have_bits` is the size of the
- * fingerprints by which the learner tells what it holds there.
+ * stands `tier` above the leaves inside it: tier 0 lists the leaves of a page of
+ * level 0, tier t the pages of level t - 1 in one of level t or higher. `have_bits` is the size
+ * of the fingerprints by which the learner tells what it holds there.
  */
 struct wire_want {
     uint64_t id;

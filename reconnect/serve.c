@@ -1,0 +1,296 @@
+/* serve.c - the teacher's answers to wants: what is in a page that the learner lacks. */
+#include "reconnect/teacher.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MARKS_MIN = 256 };
+
+kv_code serve_add(reconnect_link *link, kv_slice body, kv_status *status)
+{
+    struct waiting *waiting = malloc(sizeof(*waiting) + body.size);
+    if (waiting == NULL)
+        return kv_fail(status, KV_NO_MEMORY, "no memory for a WANT frame");
+    waiting->next = NULL;
+    waiting->served = 0;
+    waiting->size = body.size;
+    memcpy(waiting->body, body.data, body.size);
+    waiting->in = wire_in_of(kv_bytes(waiting->body, body.size));
+    if (!wire_get_want(&waiting->in, &waiting->want) || waiting->want.map >= link->map_count) {
+        free(waiting);
+        return kv_fail(status, KV_UNPROVEN, "WANT frame that does not decode");
+    }
+    if (link->last == NULL)
+        link->last = &link->first;
+    *link->last = waiting;
+    link->last = &waiting->next;
+    link->waiting_size += waiting->size + sizeof(*waiting);
+    return KV_OK;
+}
+
+static void drop_first(reconnect_link *link)
+{
+    struct waiting *waiting = link->first;
+    link->first = waiting->next;
+    if (link->first == NULL)
+        link->last = &link->first;
+    link->waiting_size -= waiting->size + sizeof(*waiting);
+    free(waiting);
+}
+
+void serve_clear(reconnect_link *link)
+{
+    while (link->first != NULL)
+        drop_first(link);
+    align_clear(&link->align);
+    free(link->key);
+    free(link->theirs);
+    free(link->ours);
+    link->key = NULL;
+    link->theirs = link->ours = NULL;
+    link->ours_capacity = 0;
+}
+
+/* One page being answered. */
+struct serving {
+    reconnect_link *link;
+    struct walk *walk;
+    const struct wire_want *want;
+    size_t count;           /* our entries so far */
+    size_t run;             /* the run that the next entry is in, */
+    uint32_t left;          /* and what is left of it */
+    struct wire_out before; /* the key sent last */
+    struct wire_out *out;
+    kv_status *status;
+};
+
+static kv_code add_mark(reconnect_link *link, size_t at, uint64_t mark)
+{
+    if (at == link->ours_capacity) {
+        size_t capacity = at == 0 ? MARKS_MIN : 2 * at;
+        uint64_t *marks = realloc(link->ours, capacity * sizeof(*marks));
+        if (marks == NULL)
+            return KV_NO_MEMORY;
+        link->ours = marks;
+        link->ours_capacity = capacity;
+    }
+    link->ours[at] = mark;
+    return KV_OK;
+}
+
+static kv_code mark_page(void *context, kv_slice first, const vmap_node *node)
+{
+    struct serving *serving = context;
+    (void)first;
+    return add_mark(serving->link, serving->count++, align_of_page(&node->digest));
+}
+
+/* Step to the run that the next of our entries is in, writing the steps passed. */
+static enum wire_step next_step(struct serving *serving)
+{
+    const struct align *align = &serving->link->align;
+    while (serving->left == 0) {
+        const struct align_run *run = &align->runs[serving->run++];
+        wire_put_step(serving->out, run->step, run->count);
+        if (run->step != WIRE_STEP_SKIP)
+            serving->left = run->count;
+    }
+    serving->left--;
+    return align->runs[serving->run - 1].step;
+}
+
+/* The steps after our last entry, and the end. */
+static void end_steps(struct serving *serving)
+{
+    const struct align *align = &serving->link->align;
+    for (; serving->run < align->count; serving->run++)
+        wire_put_step(serving->out, align->runs[serving->run].step,
+                      align->runs[serving->run].count);
+    wire_put_step(serving->out, WIRE_STEP_COPY, 0);
+}
+
+static void set_before(struct serving *serving, kv_slice key)
+{
+    serving->before.size = 0;
+    wire_put(&serving->before, key.data, key.size);
+}
+
+static kv_code send_page(void *context, kv_slice first, const vmap_node *node)
+{
+    struct serving *serving = context;
+    if (next_step(serving) != WIRE_STEP_NEW)
+        return KV_OK;
+    wire_put_entry(serving->out, serving->want->tier,
+                   kv_bytes(serving->before.data, serving->before.size), first, node);
+    set_before(serving, first);
+    serving->link->teacher->figures.pages++;
+    return serving->out->failed || serving->before.failed ? KV_NO_MEMORY : KV_OK;
+}
+
+/* Visit the leaves of the page, `size` from `first` on. */
+static kv_code each_leaf(struct serving *serving, kv_slice first, uint64_t size,
+                         kv_code (*visit)(struct serving *serving, kv_slice key,
+                                          kv_slice value))
+{
+    kv_code code = walk_seek(serving->walk, first, serving->status);
+    for (uint64_t i = 0; i < size && code == KV_OK; i++) {
+        if (!serving->walk->on)
+            return kv_fail(serving->status, KV_CORRUPT, "map %s: leaves are missing",
+                           serving->walk->map);
+        code = visit(serving, walk_key(serving->walk), walk_value(serving->walk));
+        if (code == KV_OK)
+            code = walk_next(serving->walk, serving->status);
+    }
+    return code;
+}
+
+static kv_code mark_leaf(struct serving *serving, kv_slice key, kv_slice value)
+{
+    return add_mark(serving->link, serving->count++,
+                    align_of_leaf(serving->link->salt, key, value));
+}
+
+static kv_code send_leaf(struct serving *serving, kv_slice key, kv_slice value)
+{
+    if (next_step(serving) != WIRE_STEP_NEW)
+        return KV_OK;
+    wire_put_leaf(serving->out, kv_bytes(serving->before.data, serving->before.size), key,
+                  value);
+    set_before(serving, key);
+    serving->link->teacher->figures.leaves++;
+    if (serving->out->size > serving->link->teacher->settings.frame_size_max)
+        return kv_fail(serving->status, KV_TOO_BIG,
+                       "map %s: a page is over %llu bytes: raise reconnect.frame_size_max on "
+                       "both sides",
+                       serving->walk->map,
+                       (unsigned long long)serving->link->teacher->settings.frame_size_max);
+    return serving->out->failed || serving->before.failed ? KV_NO_MEMORY : KV_OK;
+}
+
+/* Our list is as long as `count` says whatever the fingerprints: no need of them. */
+static kv_code all_new(reconnect_link *link, size_t their_count, size_t count)
+{
+    return align_lists(NULL, their_count, NULL, count, 0, &link->align);
+}
+
+static kv_code list_page(struct serving *serving, const struct wire_want_page *page,
+                         const vmap_node *node, const kv_range *range)
+{
+    reconnect_link *link = serving->link;
+    const struct wire_want *want = serving->want;
+    struct wire_in haves = page->haves;
+    if (!wire_get_bits(&haves, link->theirs, page->have_count, want->have_bits))
+        return kv_fail(serving->status, KV_UNPROVEN, "WANT frame that does not decode");
+
+    kv_code code;
+    if (want->tier == 0 && page->have_count == 0)
+        serving->count = (size_t)node->size;
+    else if (want->tier == 0) {
+        code = each_leaf(serving, range->first, node->size, mark_leaf);
+        if (code != KV_OK)
+            return code;
+    } else {
+        code = walk_pages(serving->walk, want->tier - 1, range, mark_page, serving,
+                          serving->status);
+        if (code != KV_OK)
+            return code;
+    }
+    code = page->have_count == 0 ? all_new(link, 0, serving->count)
+                                 : align_lists(link->theirs, page->have_count, link->ours,
+                                               serving->count, want->have_bits, &link->align);
+    if (code != KV_OK)
+        return code;
+
+    wire_put_byte(serving->out, WIRE_GOT_LIST);
+    code = want->tier == 0 ? each_leaf(serving, range->first, node->size, send_leaf)
+                           : walk_pages(serving->walk, want->tier - 1, range, send_page,
+                                        serving, serving->status);
+    if (code == KV_OK)
+        end_steps(serving);
+    return code;
+}
+
+/* Bytes of keys are borrowed from the walk's pages, which the next read may
+ * replace: keep the range while the page is listed. */
+static kv_code answer_page(reconnect_link *link, const struct wire_want *want,
+                           const struct wire_want_page *page, kv_status *status)
+{
+    struct serving serving = {
+        .link = link, .want = want, .out = &link->out, .status = status
+    };
+    kv_code code = link_walk(link, want->map, &serving.walk, status);
+    if (code != KV_OK)
+        return code;
+
+    vmap_node node;
+    kv_range range;
+    code = walk_find(serving.walk, want->level, page->first, &node, &range, status);
+    if (code == KV_NOT_FOUND ||
+        (code == KV_OK && memcmp(page->check, node.digest.bytes, want->check_size) != 0)) {
+        wire_put_byte(&link->out, WIRE_GOT_GONE);
+        return KV_OK;
+    }
+    if (code != KV_OK)
+        return code;
+
+    struct wire_out keys = { 0 };
+    wire_put(&keys, range.first.data, range.first.size);
+    wire_put(&keys, range.limit.data, range.limit.size);
+    if (keys.failed) {
+        code = KV_NO_MEMORY;
+    } else {
+        range.first = kv_bytes(keys.data, range.first.size);
+        if (range.limit.size > 0)
+            range.limit = kv_bytes(keys.data + range.first.size, range.limit.size);
+        code = list_page(&serving, page, &node, &range);
+    }
+    wire_out_clear(&keys);
+    wire_out_clear(&serving.before);
+    return code;
+}
+
+static kv_code make_room(reconnect_link *link)
+{
+    if (link->key == NULL)
+        link->key = malloc(sizeof(*link->key));
+    if (link->theirs == NULL)
+        link->theirs = malloc(WIRE_HAVES_MAX * sizeof(*link->theirs));
+    return link->key == NULL || link->theirs == NULL ? KV_NO_MEMORY : KV_OK;
+}
+
+kv_code serve_next(reconnect_link *link, kv_status *status)
+{
+    struct waiting *waiting = link->first;
+    if (waiting == NULL)
+        return KV_NOT_FOUND;
+    if (make_room(link) != KV_OK)
+        return kv_fail(status, KV_NO_MEMORY, "no memory to serve");
+    if (waiting->served == 0)
+        link->key->size = 0;
+
+    size_t frame = wire_frame_begin(&link->out, WIRE_GOT);
+    wire_put_number(&link->out, waiting->want.id);
+    wire_put_number(&link->out, waiting->served);
+    while (waiting->served < waiting->want.count && link->out.size < LINK_FRAME_SIZE) {
+        struct wire_want_page page;
+        size_t mark = link->out.size;
+        if (!wire_get_want_page(&waiting->in, &waiting->want, link->key, &page))
+            return kv_fail(status, KV_UNPROVEN, "WANT frame that does not decode");
+        kv_code code = answer_page(link, &waiting->want, &page, status);
+        if (code != KV_OK) {
+            link->out.size = mark;
+            return code == KV_NO_MEMORY ? kv_fail(status, code, "no memory to serve") : code;
+        }
+        waiting->served++;
+    }
+    wire_frame_end(&link->out, frame);
+    if (link->out.failed)
+        return kv_fail(status, KV_NO_MEMORY, "no memory to serve");
+    if (waiting->served == waiting->want.count) {
+        bool whole = waiting->in.at == waiting->in.end;
+        drop_first(link);
+        if (!whole)
+            return kv_fail(status, KV_UNPROVEN, "WANT frame with bytes left over");
+    }
+    return KV_OK;
+}

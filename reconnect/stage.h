@@ -1,0 +1,80 @@
+/*
+ * stage.h - what a learner has fetched and checked but not yet switched to.
+ *
+ * One space of the state's database, "reconnect", holds records:
+ *
+ *     T                      the goal: version, app hash
+ *     N <map:2>              the name of a map
+ *     X <map:2>              the map is to be emptied before its changes
+ *     C <map:2> <key>        the key's new value; empty: it is to be removed
+ *     P <tier> <digest:32>   the list of a page of which every entry is checked
+ *
+ * C records are differences from the learner's own newest version. Page lists
+ * are named by digest, so they serve any goal. Nothing here needs to be true
+ * for the outcome to be: changes are folded and compared again when a learner
+ * takes them up, and the commit compares the app hash.
+ */
+#ifndef RECONNECT_STAGE_H
+#define RECONNECT_STAGE_H
+
+#include "reconnect/wire.h"
+#include "vmap/state.h"
+
+struct stage {
+    kv_db *db;
+    kv_space *space;
+    kv_batch *batch;
+    size_t map_count;
+    char (*maps)[STATE_MAP_NAME_SIZE_MAX + 1];
+    bool found; /* it held changes of an earlier run or goal: look before asking */
+    struct wire_out key;
+};
+
+KV_MUST_CHECK kv_code stage_open(struct stage *stage, kv_db *db, kv_status *status);
+void stage_close(struct stage *stage);
+
+/* Remember the goal; what is staged for another one stays. */
+KV_MUST_CHECK kv_code stage_goal(struct stage *stage, uint64_t version,
+                                 const vmap_digest *app_hash, kv_status *status);
+/* The number of a map, given anew where it has none. */
+KV_MUST_CHECK kv_code stage_map(struct stage *stage, kv_slice name, unsigned *out,
+                                kv_status *status);
+
+/* Writes are gathered; a full batch is written by the call that fills it. */
+KV_MUST_CHECK kv_code stage_put(struct stage *stage, unsigned map, kv_slice key, kv_slice value,
+                                kv_status *status);
+KV_MUST_CHECK kv_code stage_remove(struct stage *stage, unsigned map, kv_slice key,
+                                   kv_status *status);
+/* Drop the changes of a range. */
+KV_MUST_CHECK kv_code stage_forget(struct stage *stage, unsigned map, const kv_range *range,
+                                   kv_status *status);
+KV_MUST_CHECK kv_code stage_empty_map(struct stage *stage, unsigned map, bool empty,
+                                      kv_status *status);
+KV_MUST_CHECK kv_code stage_put_page(struct stage *stage, unsigned tier,
+                                     const vmap_digest *digest, kv_slice list,
+                                     kv_status *status);
+/* Drop all lists of pages. */
+KV_MUST_CHECK kv_code stage_forget_pages(struct stage *stage, kv_status *status);
+KV_MUST_CHECK kv_code stage_flush(struct stage *stage, kv_status *status);
+
+/* The list of a page. KV_NOT_FOUND. */
+KV_MUST_CHECK kv_code stage_get_page(struct stage *stage, unsigned tier,
+                                     const vmap_digest *digest, kv_value *out,
+                                     kv_status *status);
+/* Walk the changes of a range: keys begin after STAGE_KEY_PREFIX bytes. */
+enum { STAGE_KEY_PREFIX = 3 };
+KV_MUST_CHECK kv_code stage_changes(struct stage *stage, unsigned map, const kv_range *range,
+                                    kv_iter **out, kv_status *status);
+
+/*
+ * Turn the working set of `to`, rolled back first, into the goal and commit
+ * it as `version`, synced, if its app hash is `app_hash`; then drop the stage.
+ * `maps` names the goal's maps, sorted; others are dropped.
+ */
+KV_MUST_CHECK kv_code stage_switch(struct stage *stage, state *to, uint64_t version,
+                                   const vmap_digest *app_hash, const vmap_named_root *maps,
+                                   size_t map_count, kv_status *status);
+/* Forget everything. */
+KV_MUST_CHECK kv_code stage_drop(struct stage *stage, kv_status *status);
+
+#endif /* RECONNECT_STAGE_H */
