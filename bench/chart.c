@@ -96,15 +96,29 @@ static void put_plot(FILE *out, const struct bench_chart *chart)
     fprintf(out, "\n");
 }
 
+/* The marks of the percentiles that the points reach: 0, 50, 90, 99, ... */
+static void put_nines(FILE *out, const struct bench_chart *chart)
+{
+    static const char *const nines[] = { "90", "99", "99.9", "99.99", "99.999", "99.9999" };
+    double most = 0.0;
+    for (unsigned i = 0; i < chart->series_count; i++)
+        for (size_t j = 0; j < chart->series[i].count; j++)
+            most = fmax(most, chart->series[i].points[j].x);
+    fprintf(out, "set autoscale xfix\nset xtics (\"0\" 0, \"50\" 0.30103");
+    for (size_t i = 0; i < sizeof(nines) / sizeof(nines[0]) && (double)(i + 1) <= most; i++)
+        fprintf(out, ", \"%s\" %zu", nines[i], i + 1);
+    fprintf(out, ")\n");
+}
+
 static void put_script(FILE *out, const struct bench_chart *chart, const char *path)
 {
-    fprintf(
-        out,
-        "set terminal svg size %d,%d dynamic font \"sans-serif,13\" background \"white\"\n"
-        "set output \"%s\"\nset encoding utf8\nset border 3\nset tics nomirror\n"
-        "set grid ytics linecolor rgb \"#dddddd\" linewidth 1\n"
-        "set key outside top center horizontal\nset logscale y\nset format y \"%%.0s%%c\"\n",
-        WIDTH, HEIGHT, path);
+    fprintf(out,
+            "set terminal svg size %d,%d dynamic font \"sans-serif,13\" background \"white\"\n"
+            "set output \"%s\"\nset encoding utf8\nset border 3\nset tics nomirror\n"
+            "set grid ytics linecolor rgb \"#dddddd\" linewidth 1\n"
+            "set key outside top center horizontal\nset lmargin 11\nset rmargin 8\nset "
+            "logscale y\nset format y \"%%.0s%%c\"\n",
+            WIDTH, HEIGHT, path);
     fprintf(out, "set title ");
     put_text(out, chart->title);
     fprintf(out, "\nset ylabel ");
@@ -115,14 +129,12 @@ static void put_script(FILE *out, const struct bench_chart *chart, const char *p
     if (chart->kind == BENCH_CHART_BARS)
         fprintf(out, "set style data histograms\nset style histogram errorbars gap 2 lw 1\n"
                      "set errorbars linecolor rgb \"black\"\n"
-                     "set xtics rotate by -35\nset offsets 0,0,0,0\n");
+                     "set xtics rotate by -35\nset bmargin 6\n");
     else if (chart->kind == BENCH_CHART_LINES)
-        fprintf(out,
-                "set logscale x\nset format x \"%%.0s%%c\"\nset offsets graph 0.05,0.05\n");
+        fprintf(out, "set logscale x\nset format x \"%%.0s%%c\"\nset offsets graph 0.05,graph "
+                     "0.05,0,0\n");
     else
-        fprintf(out, "set autoscale xfix\nset xtics (\"0\" 0, \"50\" 0.30103, \"90\" 1, \"99\" "
-                     "2, \"99.9\" 3, "
-                     "\"99.99\" 4, \"99.999\" 5, \"99.9999\" 6)\n");
+        put_nines(out, chart);
     put_data(out, chart);
     put_plot(out, chart);
 }

@@ -44,7 +44,7 @@ struct runner {
 struct child {
     bench_process process;
     struct runner *runners; /* one per thread */
-    pthread_barrier_t start, finish;
+    pthread_barrier_t ready, start, finish;
     uint64_t every; /* for the next iteration */
     uint64_t clock_cost_ns;
     FILE *out;
@@ -148,6 +148,7 @@ static void run_one(struct runner *runner)
 static void *run_thread(void *context)
 {
     struct runner *runner = context;
+    pthread_barrier_wait(&runner->child->ready);
     pthread_barrier_wait(&runner->child->start);
     run_one(runner);
     pthread_barrier_wait(&runner->child->finish);
@@ -183,6 +184,7 @@ static __attribute__((noinline)) void bench_measured(struct child *child)
 static kv_code run_threads(struct child *child, struct interval *out, kv_status *status)
 {
     unsigned threads = child->process.threads;
+    pthread_barrier_init(&child->ready, NULL, threads);
     pthread_barrier_init(&child->start, NULL, threads);
     pthread_barrier_init(&child->finish, NULL, threads);
     for (unsigned i = 1; i < threads; i++) {
@@ -191,6 +193,8 @@ static kv_code run_threads(struct child *child, struct interval *out, kv_status 
             return kv_fail(status, KV_INTERNAL, "thread %u does not start: %s", i,
                            strerror(error));
     }
+    if (threads > 1) /* what a thread's start allocates comes before */
+        pthread_barrier_wait(&child->ready);
 
     struct bench_counts before, after;
     bench_counters_read(&before);
@@ -201,6 +205,7 @@ static kv_code run_threads(struct child *child, struct interval *out, kv_status 
 
     for (unsigned i = 1; i < threads; i++)
         pthread_join(child->runners[i].id, NULL);
+    pthread_barrier_destroy(&child->ready);
     pthread_barrier_destroy(&child->start);
     pthread_barrier_destroy(&child->finish);
     out->ns = end > start ? end - start : 1;
@@ -257,6 +262,9 @@ static kv_code report_iteration(const struct child *child, bool measured,
         for (unsigned j = 0; j < BENCH_METRICS_MAX; j++)
             metrics[j] += clock->metrics[j];
     }
+    if (operations == 0)
+        return kv_fail(status, KV_INVALID, "workload %s has less than one turn for each thread",
+                       child->process.workload->name);
     json_t *counts = json_array(), *own = json_array();
     for (int i = 0; i < BENCH_COUNTERS; i++)
         json_array_append_new(counts, json_integer((json_int_t)interval->counts.values[i]));

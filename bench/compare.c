@@ -142,7 +142,7 @@ void bench_compare_rows(const json_t *a, const json_t *b, bench_judge *judge, vo
 int bench_compare_conclude(const struct bench_verdict *verdict)
 {
     if (verdict->worse + verdict->better + verdict->missing + verdict->failed == 0)
-        printf("no change in %u rows", verdict->rows);
+        printf("no change in %u row%s", verdict->rows, verdict->rows == 1 ? "" : "s");
     else
         printf("%u rows: %u figures worse, %u better, %u rows missing, %u failed",
                verdict->rows, verdict->worse, verdict->better, verdict->missing,

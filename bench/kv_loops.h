@@ -18,7 +18,7 @@
 
 #include <stdlib.h>
 
-enum { MULTIGET = 100, SEEK_STEPS = 10, FILL_BATCH = 1000, HOT_SHARE = 100 };
+enum { MULTIGET = KV_MULTIGET, SEEK_STEPS = 10, FILL_BATCH = 1000, HOT_SHARE = 100 };
 
 static inline struct kv_store *store_of(const bench_thread *thread)
 {

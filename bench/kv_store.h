@@ -7,6 +7,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+enum { KV_MULTIGET = 100 }; /* keys in one call of multiget */
+
 struct kv_store;
 
 /* The loops of kv_loops.h, compiled for one layer. */
