@@ -1,5 +1,6 @@
 /* contract.c - opening stores for the tests, and showing what is in them. */
 #include "test/contract/contract.h"
+#include "test/base.h"
 #include "test/contract/more_drivers.h"
 
 #include <ftw.h>
@@ -75,13 +76,9 @@ kv_code contract_open(const char *driver, const char *dir, unsigned flags, kv_db
 
 void store_new(struct store *store, const struct contract_row *row)
 {
-    /* What outlives power loss is not asked here, so memory will do for a disk. */
-    const char *base = getenv("TMPDIR");
-    if (base == NULL)
-        base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     memset(store, 0, sizeof(*store));
     snprintf(store->driver, sizeof(store->driver), "%s", row->driver);
-    snprintf(store->root, sizeof(store->root), "%s/statekv-contract-XXXXXX", base);
+    snprintf(store->root, sizeof(store->root), "%s/statekv-contract-XXXXXX", test_base());
     cr_assert(mkdtemp(store->root) != NULL, "mkdtemp %s", store->root);
     contract_path(store->dir, store->root, "db");
     store_open(store);

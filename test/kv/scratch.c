@@ -1,6 +1,7 @@
 /* scratch.c */
 #include "test/kv/scratch.h"
 #include "kv/folder.h"
+#include "test/base.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -9,7 +10,7 @@
 
 void scratch_make(char path[SCRATCH_PATH_SIZE])
 {
-    snprintf(path, SCRATCH_PATH_SIZE, "/tmp/statekv-kv-XXXXXX");
+    snprintf(path, SCRATCH_PATH_SIZE, "%s/statekv-kv-XXXXXX", test_base());
     cr_assert_not_null(mkdtemp(path));
 }
 

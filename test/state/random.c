@@ -11,6 +11,7 @@
 #include "model.h"
 
 #include "kv/driver.h"
+#include "test/base.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -478,7 +479,7 @@ static void run_history(const char *driver, uint64_t operations, uint64_t seed)
     char text[128];
     memset(&run, 0, sizeof(run));
     snprintf(run.driver, sizeof(run.driver), "%s", driver);
-    snprintf(run.dir, sizeof(run.dir), "/tmp/statekv-random-XXXXXX");
+    snprintf(run.dir, sizeof(run.dir), "%s/statekv-random-XXXXXX", test_base());
     if (mkdtemp(run.dir) == NULL)
         fail(&run, "mkdtemp");
     run.seed = seed;

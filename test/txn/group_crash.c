@@ -10,6 +10,7 @@
  *        group_crash cuts STRIDE         the journal cut, and flipped, at every STRIDE-th byte
  */
 #include "kv/group.h"
+#include "test/base.h"
 #include "test/txn/store.h"
 
 #include <errno.h>
@@ -301,7 +302,7 @@ static void folder_remove(const char *dir)
 
 static void folder_make(char dir[64])
 {
-    strcpy(dir, "/tmp/statekv-crash-XXXXXX");
+    snprintf(dir, 48, "%s/statekv-crash-XXXXXX", test_base());
     if (mkdtemp(dir) == NULL)
         die("mkdtemp", strerror(errno));
 }

@@ -1,4 +1,5 @@
 #include "test/txn/store.h"
+#include "test/base.h"
 
 #include <ftw.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@ void store_reopen(struct store *store, const char *driver)
 
 void store_open(struct store *store, const char *driver)
 {
-    strcpy(store->dir, "/tmp/statekv-txn-XXXXXX");
+    snprintf(store->dir, sizeof(store->dir) - 4, "%s/statekv-txn-XXXXXX", test_base());
     if (mkdtemp(store->dir) == NULL)
         abort();
     strcat(store->dir, "/db");
