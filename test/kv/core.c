@@ -99,12 +99,13 @@ ParameterizedTest(struct row *row, core, many_spaces)
     char dir[SCRATCH_PATH_SIZE], got[SCRATCH_PATH_SIZE], name[32];
     scratch_make(dir);
     kv_db *db = scratch_open(row->driver, dir, KV_CREATE);
-    enum { SPACES = 140 };
-    for (int i = 0; i < SPACES; i++) {
+    /* RocksDB writes the options of all column families down for each new one. */
+    const int spaces = (kv_driver_find(row->driver)->caps & KV_CAP_SPACES) != 0 ? 20 : 140;
+    for (int i = 0; i < spaces; i++) {
         snprintf(name, sizeof(name), "space %d", i);
         scratch_put(scratch_space(db, name), "\xff", name);
     }
-    for (int i = 0; i < SPACES; i++) {
+    for (int i = 0; i < spaces; i++) {
         snprintf(name, sizeof(name), "space %d", i);
         kv_space *space = scratch_space(db, name);
         cr_assert_str_eq(scratch_get(space, "\xff", got), name);
