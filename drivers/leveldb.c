@@ -9,6 +9,7 @@
 #include "drivers/drivers.h"
 #include "drivers/engine_error.h"
 #include "drivers/engine_handles.h"
+#include "drivers/leveldb_view.h"
 #include "kv/folder.h"
 
 #include <dirent.h>
@@ -48,6 +49,7 @@ struct level_db {
     leveldb_filterpolicy_t *filter;
     leveldb_readoptions_t *reads[2][2]; /* by kv_read.verify and no_cache */
     leveldb_writeoptions_t *write, *write_sync;
+    char *view; /* where LevelDB is, when opened for reading; else NULL */
     bool verify;
     atomic_ullong unsynced; /* writes begun without sync */
     atomic_ullong settled;  /* how many of them are durable */
@@ -170,6 +172,7 @@ static void level_close(kv_db *db)
     struct level_db *self = level_db_of(db);
     if (self->level != NULL)
         leveldb_close(self->level);
+    level_view_remove(self->view);
     read_options_clear(self->reads);
     if (self->write != NULL)
         leveldb_writeoptions_destroy(self->write);
@@ -195,9 +198,14 @@ static kv_code level_open(kv_db *db, const kv_options *options, kv_status *statu
     leveldb_writeoptions_set_sync(self->write_sync, 1);
 
     leveldb_options_set_create_if_missing(self->options, (db->flags & KV_CREATE) != 0);
-    char *error = NULL;
-    self->level = leveldb_open(self->options, db->dir, &error);
-    code = settle(db, error, status);
+    if ((db->flags & KV_OPEN_READ) != 0)
+        code = level_view_make(db->dir, &self->view, status);
+    if (code == KV_OK) {
+        char *error = NULL;
+        self->level =
+            leveldb_open(self->options, self->view == NULL ? db->dir : self->view, &error);
+        code = settle(db, error, status);
+    }
     if (code != KV_OK)
         level_close(db);
     return code;
@@ -272,15 +280,24 @@ static void level_iter_close(kv_iter *iter)
     free(self->bounds);
 }
 
-/* Off every entry: the end, or a fault? */
-static bool leave(struct level_iter *self)
+/*
+ * LevelDB steps over a block that it cannot read, keeps the error to itself and
+ * goes on behind the hole. So its error is asked for after every seek, wherever
+ * a walk ends, whenever the caller asks, and in between at every change of
+ * block: asking at each step would cost a third more.
+ */
+static bool is_sound(struct level_iter *self)
 {
     char *error = NULL;
     leveldb_iter_get_error(self->cursor, &error);
-    if (settle(self->base.space->db, error, &self->base.status) != KV_OK) {
+    return settle(self->base.space->db, error, &self->base.status) == KV_OK;
+}
+
+static void level_iter_verify(kv_iter *iter)
+{
+    if (!is_sound(level_iter_of(iter))) {
         /* recorded: kv_iter_status tells */
     }
-    return false;
 }
 
 static inline bool below_limit(const struct level_iter *self)
@@ -293,14 +310,22 @@ static inline bool from_first(const struct level_iter *self)
     return kv_compare(self->base.key, self->range.first) >= 0;
 }
 
-/* Take the entry under the cursor, unless the walk has left the data. */
-static inline bool land(struct level_iter *self)
+/* Take the entry under the cursor; false where there is none. */
+static inline bool take(struct level_iter *self)
 {
     if (!leveldb_iter_valid(self->cursor))
-        return leave(self);
+        return false;
     self->base.key.data = leveldb_iter_key(self->cursor, &self->base.key.size);
     self->base.value.data = leveldb_iter_value(self->cursor, &self->base.value.size);
     return true;
+}
+
+/* After a move that may have met damage: on an entry within the range, all
+ * blocks on the way being sound. */
+static bool land(struct level_iter *self)
+{
+    bool within = take(self) && below_limit(self) && from_first(self);
+    return is_sound(self) && within;
 }
 
 static bool level_iter_seek(kv_iter *iter, kv_slice key)
@@ -309,7 +334,7 @@ static bool level_iter_seek(kv_iter *iter, kv_slice key)
     if (kv_compare(key, self->range.first) < 0)
         key = self->range.first;
     leveldb_iter_seek(self->cursor, key.data, key.size);
-    return land(self) && below_limit(self);
+    return land(self);
 }
 
 static bool level_iter_first(kv_iter *iter)
@@ -321,18 +346,15 @@ static bool level_iter_first(kv_iter *iter)
 static bool seek_below(struct level_iter *self, kv_slice key)
 {
     leveldb_iterator_t *cursor = self->cursor;
-    if (key.size > 0) {
+    if (key.size > 0)
         leveldb_iter_seek(cursor, key.data, key.size);
-        if (leveldb_iter_valid(cursor)) {
-            leveldb_iter_prev(cursor);
-            return land(self) && from_first(self);
-        }
-        leave(self); /* past every key, or on a damaged block */
-        if (self->base.status.code != KV_OK)
-            return false;
-    }
-    leveldb_iter_seek_to_last(cursor);
-    return land(self) && from_first(self);
+    if (key.size > 0 && leveldb_iter_valid(cursor))
+        leveldb_iter_prev(cursor);
+    else if (is_sound(self)) /* past every key, not at a damaged block */
+        leveldb_iter_seek_to_last(cursor);
+    else
+        return false;
+    return land(self);
 }
 
 static bool level_iter_last(kv_iter *iter)
@@ -346,23 +368,40 @@ static bool level_iter_seek_for_prev(kv_iter *iter, kv_slice key)
     if (self->range.limit.size > 0 && kv_compare(key, self->range.limit) >= 0)
         return level_iter_last(iter);
     leveldb_iter_seek(self->cursor, key.data, key.size);
-    if (leveldb_iter_valid(self->cursor) && land(self) && kv_compare(self->base.key, key) == 0)
-        return from_first(self);
+    if (take(self) && kv_compare(self->base.key, key) == 0)
+        return land(self);
     return seek_below(self, key);
+}
+
+/*
+ * In a block an entry's value follows the one before after three numbers of at
+ * most 5 bytes each and no more than its own key, which has 8 bytes more inside
+ * LevelDB. Another block is further off, for each ends with 13 bytes or more of
+ * other things. So a value as near as that was read from the same block.
+ */
+enum { BLOCK_ENTRY_HEAD_MAX = 15, BLOCK_KEY_TAIL = 8 };
+
+static inline bool is_same_block(const struct level_iter *self, const char *end)
+{
+    size_t distance = (size_t)((const char *)self->base.value.data - end);
+    return distance <= self->base.key.size + BLOCK_KEY_TAIL + BLOCK_ENTRY_HEAD_MAX;
 }
 
 static bool level_iter_next(kv_iter *iter)
 {
     struct level_iter *self = level_iter_of(iter);
+    const char *end = (const char *)iter->value.data + iter->value.size;
     leveldb_iter_next(self->cursor);
-    return land(self) && below_limit(self);
+    bool on = take(self);
+    if (on && is_same_block(self, end) && below_limit(self))
+        return true;
+    return is_sound(self) && on && below_limit(self);
 }
 
 static bool level_iter_prev(kv_iter *iter)
 {
-    struct level_iter *self = level_iter_of(iter);
-    leveldb_iter_prev(self->cursor);
-    return land(self) && from_first(self);
+    leveldb_iter_prev(level_iter_of(iter)->cursor);
+    return land(level_iter_of(iter));
 }
 
 /* ---- Durability ---------------------------------------------------------- */
@@ -658,6 +697,7 @@ const kv_driver leveldb_driver = {
     .put = level_put,
     .del = level_delete,
     .iter_seek_for_prev = level_iter_seek_for_prev,
+    .iter_verify = level_iter_verify,
     .approximate_size = level_approximate_size,
     .compact = level_compact,
     .stats = level_stats,

@@ -146,6 +146,7 @@ struct kv_driver {
     kv_code (*get_many)(kv_space *space, const kv_read *read, size_t count,
                         const kv_slice *keys, kv_value *out, kv_code *codes, kv_status *status);
     bool (*iter_seek_for_prev)(kv_iter *iter, kv_slice key);
+    void (*iter_verify)(kv_iter *iter); /* record a fault that a move passed over */
     void (*batch_delete_range)(kv_batch *batch, kv_space *space, const kv_range *range);
     kv_code (*sync)(kv_db *db, kv_status *status);             /* NULL: a synced empty batch */
     kv_code (*space_drop)(kv_space *space, kv_status *status); /* space_close follows */

@@ -236,13 +236,14 @@ KV_API const char *kv_options_text(const kv_options *options, const char *name);
 
 enum kv_open_flags {
     KV_CREATE = 1u << 0,   /* make what is missing, parent folders included */
-    KV_OPEN_READ = 1u << 1 /* open for reading: refuse every write with KV_READ_ONLY */
+    KV_OPEN_READ = 1u << 1 /* change nothing: every write is KV_READ_ONLY */
 };
 
 /*
  * Open the database that `options` name. They are copied and may be freed at
  * once. KV_NOT_FOUND: nothing there and no KV_CREATE. KV_BUSY: open already,
  * here or in another process. KV_INVALID: the folder holds another engine.
+ * Any number may have it open for reading, but none while one writes.
  */
 KV_API KV_MUST_CHECK kv_code kv_open(const kv_options *options, unsigned flags, kv_db **out,
                                      kv_status *status);
@@ -331,7 +332,8 @@ KV_API kv_range kv_range_of_prefix(kv_slice prefix, void *limit);
  *         visit(kv_iter_key(iter), kv_iter_value(iter));
  *     code = kv_iter_status(iter, &status);
  *
- * A fault ends the walk and sticks: ask kv_iter_status after the loop, once.
+ * A fault ends the walk and sticks. What a walk delivered holds only once
+ * kv_iter_status, asked after the loop or where it was left, says KV_OK.
  */
 KV_API KV_MUST_CHECK kv_code kv_iter_open(kv_space *space, const kv_read *read,
                                           const kv_range *range, kv_iter **out,
@@ -348,7 +350,7 @@ KV_API bool kv_iter_prev(kv_iter *iter);
 KV_API kv_slice kv_iter_key(const kv_iter *iter);
 KV_API kv_slice kv_iter_value(const kv_iter *iter);
 
-KV_API KV_MUST_CHECK kv_code kv_iter_status(const kv_iter *iter, kv_status *status);
+KV_API KV_MUST_CHECK kv_code kv_iter_status(kv_iter *iter, kv_status *status);
 KV_API void kv_iter_close(kv_iter *iter);
 
 /* ---- Writing ------------------------------------------------------------ */

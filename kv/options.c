@@ -332,6 +332,8 @@ static kv_code visit_item(void *context, const struct kv_toml_item *item)
 /* The whole of a file, to be freed by the caller. */
 static kv_code read_file(const char *path, char **out, size_t *size, kv_status *status)
 {
+    *out = NULL;
+    *size = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return kv_fail(status, errno == ENOENT ? KV_NOT_FOUND : KV_IO,

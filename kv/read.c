@@ -1,12 +1,26 @@
 /* read.c - gets, snapshots and iterators. */
 #include "kv/core.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { GET_MESSAGE_KEY_SIZE = 32 /* bytes of a key shown in a message */ };
 
 static const kv_read plain_read;
 
 /* ---- Gets ---------------------------------------------------------------- */
+
+/* Say which key a fault was met at. */
+static kv_code get_failed(kv_slice key, const kv_status *fault, kv_status *status)
+{
+    char hex[2 * GET_MESSAGE_KEY_SIZE + 1] = "";
+    size_t shown = key.size < GET_MESSAGE_KEY_SIZE ? key.size : GET_MESSAGE_KEY_SIZE;
+    for (size_t i = 0; i < shown; i++)
+        snprintf(hex + 2 * i, 3, "%02x", ((const unsigned char *)key.data)[i]);
+    return kv_fail(status, fault->code, "key %s%s: %s", hex, shown < key.size ? "..." : "",
+                   fault->message);
+}
 
 kv_code kv_get(kv_space *space, const kv_read *read, kv_slice key, kv_value *out,
                kv_status *status)
@@ -17,15 +31,21 @@ kv_code kv_get(kv_space *space, const kv_read *read, kv_slice key, kv_value *out
         return code;
     if (read == NULL)
         read = &plain_read;
-    if (space->prefix_size == 0)
-        return driver->get(space, read, key, out, status);
 
-    struct kv_full_key full;
-    code = kv_full_key_init(&full, space, key, status);
-    if (code == KV_OK)
-        code = driver->get(space, read, full.key, out, status);
-    kv_full_key_clear(&full);
-    return code;
+    kv_status fault;
+    kv_status_start(&fault);
+    if (space->prefix_size == 0) {
+        code = driver->get(space, read, key, out, &fault);
+    } else {
+        struct kv_full_key full;
+        code = kv_full_key_init(&full, space, key, &fault);
+        if (code == KV_OK)
+            code = driver->get(space, read, full.key, out, &fault);
+        kv_full_key_clear(&full);
+    }
+    if (code == KV_OK || code == KV_NOT_FOUND)
+        return code;
+    return get_failed(key, &fault, status);
 }
 
 static kv_code get_each(kv_space *space, const kv_read *read, size_t count,
@@ -232,8 +252,10 @@ kv_slice kv_iter_value(const kv_iter *iter)
     return iter->value;
 }
 
-kv_code kv_iter_status(const kv_iter *iter, kv_status *status)
+kv_code kv_iter_status(kv_iter *iter, kv_status *status)
 {
+    if (!has_failed(iter) && iter->driver->iter_verify != NULL)
+        iter->driver->iter_verify(iter);
     if (!has_failed(iter))
         return KV_OK;
     return kv_fail(status, iter->status.code, "%s", iter->status.message);
