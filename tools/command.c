@@ -2,7 +2,6 @@
 #include "tools/command.h"
 
 #include "abci_query/query.h"
-
 #include "vmap/state.h"
 
 #include <errno.h>
@@ -11,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const kv_option_table *const command_tables[] = { &query_option_table, NULL };
+const kv_option_table *const command_tables[] = { &state_option_table, &query_option_table,
+                                                  NULL };
 
 enum { OPTION_CONFIG = 0x100, OPTION_SET, OPTION_DB, OPTION_JSON, OPTION_USAGE };
 
@@ -239,6 +239,8 @@ kv_code command_all_options(const struct globals *globals, kv_options **out, kv_
         return command_db_options(globals, globals->db, out, status);
 
     kv_code code = kv_options_load(globals->config, command_tables, out, status);
+    if (code == KV_IO || code == KV_NOT_FOUND)
+        code = status->code = KV_INVALID; /* a bad input, and no fault of the store */
     if (code == KV_OK && globals->db != NULL) {
         char *backend = NULL;
         const char *dir = NULL;

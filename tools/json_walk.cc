@@ -137,6 +137,11 @@ kv_code json_walk(kv_slice text, json_walk_visit *visit, void *context, size_t *
     } catch (const stopped &) {
         return walker.code;
     } catch (const simdjson_error &fault) {
+        if (fault.error() == INCOMPLETE_ARRAY_OR_OBJECT) {
+            *at = text.size > 0 ? text.size - 1 : 0;
+            return kv_fail(status, KV_INVALID,
+                           "no JSON: an object or array is not closed, or more text follows");
+        }
         if (fault.error() == MEMALLOC)
             return kv_fail(status, KV_NO_MEMORY, "out of memory for the JSON text");
         return kv_fail(status, KV_INVALID, "no JSON: %s", fault.what());

@@ -52,7 +52,7 @@ same "a get makes no folder" "$(ls -d "$tmp/nothing" 2>/dev/null)" ""
 refused 2 "$tmp/data" statekv kv put --db "$other:$tmp/data" key other
 has "another engine's folder" "$err" "$driver"
 touch "$tmp/file"
-refused 3 "$tmp/file" statekv kv put --db "$driver:$tmp/file" key value
+refused 2 "$tmp/file" statekv kv put --db "$driver:$tmp/file" key value
 unchanged
 
 # Keys.
@@ -89,7 +89,7 @@ bad_json $'{"bank":{\n"a":1,\n"b":' 'bad.json:3: no JSON'
 bad_json '{"bank":{"a":1,"b":"cut' 'bad.json:1: no JSON'
 bad_json '' 'bad.json:1: no JSON'
 bad_json '[1,2]' 'bad.json:1: no JSON'
-bad_json '{"bank":{"a":1}} more' 'bad.json:1: more text'
+bad_json '{"bank":{"a":1}} more' 'or more text follows'
 bad_json '{"bank":{"a":01}}' 'bad.json:1: no JSON'
 bad_json '{"bank":{"a":1.}}' 'bad.json:1: no JSON'
 bad_json '{"bank":{"a":nul}}' 'bad.json:1: no JSON'

@@ -67,7 +67,7 @@ genesis() {
 
 # serve OPTION...: start the query service on a free port; sets $url and $server.
 serve() {
-    statekv "$@" serve --laddr tcp://127.0.0.1:0 >"$tmp/.serve" 2>"$tmp/.serve.err" &
+    "$build/tools/statekv" serve "$@" --laddr tcp://127.0.0.1:0 >"$tmp/.serve" 2>"$tmp/.serve.err" &
     server=$!
     for _ in $(seq 200); do
         url=$(grep -oE 'tcp://127.0.0.1:[0-9]+' "$tmp/.serve" | head -n 1)

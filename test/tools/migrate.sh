@@ -21,12 +21,12 @@ refused 2 '--from' statekv migrate --to "$to"
 # Killed at some moments: known as unfinished, then finished by the same command.
 for delay in 0.02 0.1 0.3; do
     rm -rf "$tmp/to"
-    statekv migrate --from "$from" --to "$to" >/dev/null 2>&1 &
+    "$build/tools/statekv" migrate --from "$from" --to "$to" >/dev/null 2>&1 &
     victim=$!
     sleep $delay
     kill -9 $victim 2>/dev/null
     wait $victim 2>/dev/null
-    if [ -d "$tmp/to" ] && statekv kv scan --db "$to" --space statekv.migrate >/dev/null 2>&1; then
+    if statekv kv get --db "$to" --space statekv.migrate from >/dev/null 2>&1; then
         refused 2 'interrupted copy of' statekv migrate --from "$1:$tmp/from/" --to "$to"
         refused 2 'unfinished copy' statekv migrate --from "$to" --to "$1:$tmp/y"
         run 0 statekv migrate --from "$from" --to "$to" --json
