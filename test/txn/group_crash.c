@@ -8,11 +8,15 @@
  * usage: group_crash steps STRIDE        every STRIDE-th step
  *        group_crash kills COUNT SEED    that many kill -9 under four writer threads
  *        group_crash cuts STRIDE         the journal cut, and flipped, at every STRIDE-th byte
+ *        group_crash logs COUNT SEED     power lost: each engine's log cut back on its own
+ *        group_crash faults STRIDE       every STRIDE-th sync or write fails once, EIO or
+ * ENOSPC
  */
 #include "kv/group.h"
 #include "test/base.h"
 #include "test/txn/store.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -32,7 +36,9 @@ enum { COMMITS = 24, THREADS = 4, EXIT_AT_STEP = 99 };
 
 /* ---- Steps: the calls below stand before libc's ---------------------------- */
 
-static _Atomic long steps_left = -1; /* below zero: do not count */
+static _Atomic long steps_left = -1;  /* below zero: do not count */
+static _Atomic long faults_left = -1; /* likewise; then one call fails */
+static int fault_error;
 
 static void step(void)
 {
@@ -40,33 +46,51 @@ static void step(void)
         _exit(EXIT_AT_STEP);
 }
 
+static bool fault(void)
+{
+    if (atomic_load(&faults_left) < 0 || atomic_fetch_sub(&faults_left, 1) != 0)
+        return false;
+    errno = fault_error;
+    return true;
+}
+
 ssize_t write(int fd, const void *bytes, size_t size)
 {
     step();
+    if (fault())
+        return -1;
     return syscall(SYS_write, fd, bytes, size);
 }
 
 ssize_t pwrite(int fd, const void *bytes, size_t size, off_t offset)
 {
     step();
+    if (fault())
+        return -1;
     return syscall(SYS_pwrite64, fd, bytes, size, offset);
 }
 
 ssize_t pwrite64(int fd, const void *bytes, size_t size, off64_t offset)
 {
     step();
+    if (fault())
+        return -1;
     return syscall(SYS_pwrite64, fd, bytes, size, offset);
 }
 
 int fsync(int fd)
 {
     step();
+    if (fault())
+        return -1;
     return (int)syscall(SYS_fsync, fd);
 }
 
 int fdatasync(int fd)
 {
     step();
+    if (fault())
+        return -1;
     return (int)syscall(SYS_fdatasync, fd);
 }
 
@@ -245,6 +269,52 @@ static _Noreturn void child_leave(const char *dir, int report)
     if (world_open(&world, dir, &status) != KV_OK)
         die("open", status.message);
     for (uint32_t n = 1; n <= 6; n++)
+        if (commit(&world, 'a', n, &status) != KV_OK)
+            die("commit", status.message);
+    _exit(0);
+}
+
+/* The newest log of an engine's folder, or "". */
+static void newest_log(const char *dir, const char *driver, char path[300])
+{
+    char folder[200];
+    unsigned long newest = 0;
+    snprintf(folder, sizeof(folder), "%s/%s", dir, driver);
+    path[0] = '\0';
+    DIR *entries = opendir(folder);
+    for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
+        char *end;
+        unsigned long number = strtoul(entry->d_name, &end, 10);
+        if (strcmp(end, ".log") == 0 && number >= newest) {
+            newest = number;
+            snprintf(path, 300, "%s/%.60s", folder, entry->d_name);
+        }
+    }
+    if (entries != NULL)
+        closedir(entries);
+}
+
+static off_t size_of(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 ? info.st_size : 0;
+}
+
+/* Report how long the engines' logs were when last synced, then commit and end. */
+static _Noreturn void child_logs(const char *dir, int report)
+{
+    struct world world;
+    kv_status status = KV_STATUS_INIT;
+    if (world_open(&world, dir, &status) != KV_OK)
+        die("open", status.message);
+    for (size_t i = 0; i < 2; i++) {
+        char path[300];
+        newest_log(dir, drivers[i], path);
+        uint32_t size = (uint32_t)size_of(path);
+        syscall(SYS_write, report, &size, sizeof(size));
+    }
+    uint32_t from = count_of(world.stores[0].space, 'a');
+    for (uint32_t n = from + 1; n <= from + 8; n++)
         if (commit(&world, 'a', n, &status) != KV_OK)
             die("commit", status.message);
     _exit(0);
@@ -447,6 +517,87 @@ static int campaign_cuts(long stride)
     return 0;
 }
 
+static int campaign_logs(long count, uint64_t seed)
+{
+    char dir[64];
+    folder_make(dir);
+    long cuts = 0;
+    for (long i = 0; i < count; i++) {
+        uint32_t synced[2] = { 0 };
+        int report, outcome;
+        pid_t pid = spawn("logs", dir, -1, &report);
+        for (size_t store = 0; store < 2; store++)
+            if (read(report, &synced[store], sizeof(synced[store])) !=
+                (ssize_t)sizeof(synced[store]))
+                die("logs", "the child said nothing");
+        close(report);
+        waitpid(pid, &outcome, 0);
+        for (size_t store = 0; store < 2; store++) {
+            char path[300];
+            newest_log(dir, drivers[store], path);
+            off_t size = size_of(path);
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            if (size <= (off_t)synced[store])
+                continue;
+            off_t at = synced[store] + (off_t)((seed >> 20) % (uint64_t)(size - synced[store]));
+            if (truncate(path, at) != 0)
+                die("truncate", strerror(errno));
+            cuts++;
+        }
+        world_check(dir, (uint32_t)(i + 1) * 8);
+    }
+    printf("logs: %ld cut in %ld losses of power, 0 losses\n", cuts, count);
+    folder_remove(dir);
+    return cuts >= count ? 0 : 1;
+}
+
+/* One fault while committing: its call or a later one says so, the group refuses from
+ * then on, and what was acknowledged is there when it is opened again. */
+static bool fault_round(long at, int error)
+{
+    char dir[64];
+    folder_make(dir);
+    struct world world;
+    kv_status status = KV_STATUS_INIT;
+    if (world_open(&world, dir, &status) != KV_OK)
+        die("open", status.message);
+    fault_error = error;
+    atomic_store(&faults_left, at);
+    uint32_t acknowledged = 0, n = 1;
+    bool failed = false;
+    for (; n <= COMMITS && !failed; n++) {
+        status = (kv_status)KV_STATUS_INIT;
+        failed = commit(&world, 'a', n, &status) != KV_OK;
+        if (!failed)
+            acknowledged = n;
+        if (!failed && n % 10 == 0)
+            failed = kv_group_checkpoint(world.group, &status) != KV_OK;
+    }
+    bool reached = atomic_load(&faults_left) < 0;
+    atomic_store(&faults_left, -1);
+    if (failed && (status.code == KV_OK || commit(&world, 'a', n, NULL) != KV_READ_ONLY))
+        die("fault", "the group was harmed and went on");
+    kv_code closed = kv_group_close(world.group, NULL);
+    if (!failed && reached && closed != KV_OK)
+        failed = true; /* found when closing */
+    store_abandon(&world.stores[0]);
+    store_abandon(&world.stores[1]);
+    world_check(dir, acknowledged);
+    folder_remove(dir);
+    return reached;
+}
+
+static int campaign_faults(long stride)
+{
+    const int errors[] = { EIO, ENOSPC };
+    long faults = 0;
+    for (size_t i = 0; i < 2; i++)
+        for (long at = 0; fault_round(at, errors[i]); at += stride)
+            faults++;
+    printf("faults: %ld injected, 0 losses\n", faults);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 6 && strcmp(argv[1], "child") == 0) {
@@ -454,6 +605,8 @@ int main(int argc, char **argv)
         int report = (int)strtol(argv[5], NULL, 10);
         if (strcmp(argv[2], "lanes") == 0)
             child_lanes(argv[3], report);
+        if (strcmp(argv[2], "logs") == 0)
+            child_logs(argv[3], report);
         if (strcmp(argv[2], "leave") == 0)
             child_leave(argv[3], report);
         return child_commit(argv[3], report);
@@ -464,6 +617,11 @@ int main(int argc, char **argv)
         return campaign_kills(strtol(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
     if (argc == 3 && strcmp(argv[1], "cuts") == 0)
         return campaign_cuts(strtol(argv[2], NULL, 10));
-    fprintf(stderr, "usage: group_crash steps STRIDE | kills COUNT SEED | cuts STRIDE\n");
+    if (argc == 4 && strcmp(argv[1], "logs") == 0)
+        return campaign_logs(strtol(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
+    if (argc == 3 && strcmp(argv[1], "faults") == 0)
+        return campaign_faults(strtol(argv[2], NULL, 10));
+    fprintf(stderr, "usage: group_crash steps STRIDE | kills COUNT SEED | cuts STRIDE | "
+                    "logs COUNT SEED | faults STRIDE\n");
     return 2;
 }

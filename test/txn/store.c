@@ -40,6 +40,13 @@ void store_close(struct store *store)
     store->db = NULL;
 }
 
+void store_abandon(struct store *store)
+{
+    if (kv_close(store->db, NULL) == KV_BUSY)
+        abort();
+    store->db = NULL;
+}
+
 static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk)
 {
     (void)info;
