@@ -7,5 +7,6 @@
 extern const bench_suite bench_suite_kv;
 extern const bench_suite bench_suite_self;
 extern const bench_suite bench_suite_txn;
+extern const bench_suite bench_suite_vmap;
 
 #endif /* BENCH_SUITES_H */

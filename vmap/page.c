@@ -124,6 +124,22 @@ static uint64_t fold_slots(struct vtree_page *page, const struct vtree_page *old
 
 /* ---- Making ------------------------------------------------------------- */
 
+/* Where the parts of a page stand in its one block. */
+static void page_lay_out(struct vtree_page *page)
+{
+    uint8_t *end = (uint8_t *)(page + 1);
+    if (page->level > 0) {
+        page->sizes = (uint64_t *)(void *)end;
+        end += page->slots * sizeof(uint64_t);
+        page->heights = (uint32_t *)(void *)end;
+        end += page->slots * sizeof(uint32_t);
+    }
+    page->key_offsets = (uint32_t *)(void *)end;
+    end += (page->count + 1) * sizeof(uint32_t);
+    page->digests = (vmap_digest *)(void *)end;
+    page->keys = end + page->slots * sizeof(vmap_digest);
+}
+
 static struct vtree_page *page_allocate(unsigned level, size_t count, size_t keys_size)
 {
     if (count > PAGE_COUNT_MAX || keys_size > PAGE_KEYS_SIZE_MAX)
@@ -144,17 +160,49 @@ static struct vtree_page *page_allocate(unsigned level, size_t count, size_t key
     page->count = (uint32_t)count;
     page->slots = (uint32_t)slots;
     page->size = (uint32_t)size;
-    uint8_t *end = (uint8_t *)(page + 1);
-    if (level > 0) {
-        page->sizes = (uint64_t *)(void *)end;
-        end += slots * sizeof(uint64_t);
-        page->heights = (uint32_t *)(void *)end;
-        end += slots * sizeof(uint32_t);
+    page_lay_out(page);
+    return page;
+}
+
+struct vtree_page *vtree_page_replace(const struct vtree_page *old, uint32_t *indices,
+                                      const vmap_node *nodes, size_t count,
+                                      uint64_t *inner_count)
+{
+    struct vtree_page *page = malloc(old->size);
+    if (page == NULL)
+        return NULL;
+    memcpy(page + 1, old + 1, old->size - sizeof(*page));
+    memset(page, 0, sizeof(*page));
+    atomic_init(&page->references, 1);
+    page->level = old->level;
+    page->count = old->count;
+    page->slots = old->slots;
+    page->size = old->size;
+    page_lay_out(page);
+    for (size_t i = 0; i < count; i++)
+        slot_set(page, indices[i], &nodes[i]);
+
+    /* Round by round, the parents of what changed. */
+    size_t base = 0, width = page->count;
+    for (unsigned round = 0; width > 1; round++) {
+        size_t above = base + width, parents = 0;
+        for (size_t i = 0; i < count; i++) {
+            uint32_t parent = indices[i] / 2;
+            if (parents > 0 && indices[parents - 1] == parent)
+                continue;
+            indices[parents++] = parent;
+            vmap_node node = slot_node(page, base, round, 2 * (size_t)parent);
+            if (2 * (size_t)parent + 1 < width) {
+                vmap_node right = slot_node(page, base, round, 2 * (size_t)parent + 1);
+                node = vmap_inner(&node, &right);
+                (*inner_count)++;
+            }
+            slot_set(page, above + parent, &node);
+        }
+        count = parents;
+        base = above;
+        width = (width + 1) / 2;
     }
-    page->key_offsets = (uint32_t *)(void *)end;
-    end += (count + 1) * sizeof(uint32_t);
-    page->digests = (vmap_digest *)(void *)end;
-    page->keys = end + slots * sizeof(vmap_digest);
     return page;
 }
 

@@ -48,6 +48,10 @@ void vtree_entries_clear(struct vtree_entries *entries);
  * grows by the inner digests computed. NULL when out of memory or limits. */
 struct vtree_page *vtree_page_make(unsigned level, const struct vtree_entries *entries,
                                    const struct vtree_page *old, uint64_t *inner_count);
+/* The same page with other nodes at `indices`, which ascend and are overwritten. */
+struct vtree_page *vtree_page_replace(const struct vtree_page *old, uint32_t *indices,
+                                      const vmap_node *nodes, size_t count,
+                                      uint64_t *inner_count);
 struct vtree_page *vtree_page_hold(struct vtree_page *page);
 void vtree_page_release(struct vtree_page *page); /* NULL is harmless */
 

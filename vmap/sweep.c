@@ -101,26 +101,34 @@ static bool note_page(struct sweep *sweep, struct vtree_entries *list, kv_slice 
     return copy.data != NULL && vtree_entries_add(list, copy, node);
 }
 
+/* Take a new page (NULL: out of memory) into the cache and the list. */
+static kv_code keep_page(struct sweep *sweep, struct vtree_page *page, kv_status *status)
+{
+    if (page == NULL)
+        return no_memory(status);
+    vmap_node node = vtree_page_node(page);
+    page->map = sweep->top->map;
+    bool noted = note_page(sweep, &sweep->made, vtree_page_key(page, 0), &node);
+    vtree_cache_put(sweep->reader->store->cache, page, sweep->level == 1);
+    vtree_page_release(page);
+    sweep->made_count++;
+    return noted ? KV_OK : no_memory(status);
+}
+
 /* Make a page of what is open. */
 static kv_code close_page(struct sweep *sweep, kv_status *status)
 {
     if (sweep->open.count == 0)
         return KV_OK;
-    struct vtree_page *page =
-        vtree_page_make(sweep->level, &sweep->open, sweep->open_old, &sweep->inner_digests);
-    if (page == NULL)
-        return no_memory(status);
-    vmap_node node = vtree_page_node(page);
-    page->map = sweep->top->map;
-    bool noted = note_page(sweep, &sweep->made, sweep->open.keys[0], &node);
-    vtree_cache_put(sweep->reader->store->cache, page, sweep->level == 1);
-    vtree_page_release(page);
+    kv_code code = keep_page(
+        sweep,
+        vtree_page_make(sweep->level, &sweep->open, sweep->open_old, &sweep->inner_digests),
+        status);
     if (sweep->level == 0 && sweep->open.count > sweep->longest)
         sweep->longest = sweep->open.count;
-    sweep->made_count++;
     sweep->open.count = 0;
     sweep->open_old = NULL;
-    return noted ? KV_OK : no_memory(status);
+    return code;
 }
 
 /* Append an entry to the open page; a cut comes before it if it must. */
@@ -169,23 +177,62 @@ static kv_code insert(struct sweep *sweep, struct vtree_edit *edit, kv_status *s
     return append(sweep, edit->key, &edit->node, true, status);
 }
 
+/* Whether all edits give entries of the page other nodes, and no more: then it
+ * keeps its shape. Their places go to sweep->places. */
+static bool only_replaces(struct sweep *sweep, const struct sweep_item *item,
+                          const struct vtree_edit *edits)
+{
+    void *grown = sweep->places;
+    if (item->begin == item->end ||
+        !vtree_grow(&grown, &sweep->place_capacity, item->end - item->begin,
+                    sizeof(*sweep->places)))
+        return false;
+    sweep->places = grown;
+    for (size_t i = item->begin; i < item->end; i++) {
+        bool exact;
+        size_t place = vtree_page_find(item->page, edits[i].key, &exact);
+        if (!exact || !edits[i].present)
+            return false;
+        sweep->places[i - item->begin] = (uint32_t)place;
+    }
+    return true;
+}
+
+static kv_code replace_entries(struct sweep *sweep, const struct sweep_item *item,
+                               struct vtree_edit *edits, kv_status *status)
+{
+    size_t count = item->end - item->begin;
+    kv_code code = close_page(sweep, status);
+    sweep->open.count = 0; /* lends its nodes */
+    for (size_t i = 0; code == KV_OK && i < count; i++) {
+        struct vtree_edit *edit = &edits[item->begin + i];
+        vmap_node old = vtree_page_entry(item->page, sweep->places[i]);
+        code = meet(sweep, edit, &old, status);
+        if (code == KV_OK && !vtree_entries_add(&sweep->open, edit->key, &edit->node))
+            code = no_memory(status);
+    }
+    if (code == KV_OK)
+        code = keep_page(sweep,
+                         vtree_page_replace(item->page, sweep->places, sweep->open.nodes, count,
+                                            &sweep->inner_digests),
+                         status);
+    sweep->open.count = 0;
+    return code;
+}
+
 /* Merge a page's entries with its edits into the open page. */
-static kv_code sweep_item(struct sweep *sweep, const struct sweep_item *item,
-                          struct vtree_edit *edits, kv_status *status)
+static kv_code merge_entries(struct sweep *sweep, const struct sweep_item *item,
+                             struct vtree_edit *edits, bool *reshaped, kv_status *status)
 {
     const struct vtree_page *page = item->page;
     size_t edit = item->begin;
-    bool reshaped = false;
     kv_code code = item->join ? KV_OK : close_page(sweep, status);
-    if (code == KV_OK && !note_page(sweep, &sweep->consumed, item->first, &item->node))
-        code = no_memory(status);
-    sweep->consumed_count++;
     for (size_t i = 0; code == KV_OK && i < page->count; i++) {
         kv_slice key = vtree_page_key(page, i);
         int order = -1;
         while (code == KV_OK && edit < item->end &&
                (order = kv_compare(edits[edit].key, key)) < 0) {
-            reshaped = true;
+            *reshaped = true;
             code = insert(sweep, &edits[edit++], status);
         }
         if (code != KV_OK)
@@ -195,7 +242,7 @@ static kv_code sweep_item(struct sweep *sweep, const struct sweep_item *item,
             struct vtree_edit *here = &edits[edit++];
             code = meet(sweep, here, &node, status);
             if (!here->present) {
-                reshaped = true;
+                *reshaped = true;
                 continue;
             }
             node = here->node;
@@ -207,9 +254,22 @@ static kv_code sweep_item(struct sweep *sweep, const struct sweep_item *item,
         code = append(sweep, key, &node, i == 0 && item->leftmost, status);
     }
     for (; code == KV_OK && edit < item->end; edit++) {
-        reshaped = true;
+        *reshaped = true;
         code = insert(sweep, &edits[edit], status);
     }
+    return code;
+}
+
+static kv_code sweep_item(struct sweep *sweep, const struct sweep_item *item, bool joined,
+                          struct vtree_edit *edits, kv_status *status)
+{
+    bool reshaped = false;
+    if (!note_page(sweep, &sweep->consumed, item->first, &item->node))
+        return no_memory(status);
+    sweep->consumed_count++;
+    if (!joined && !item->join && only_replaces(sweep, item, edits))
+        return replace_entries(sweep, item, edits, status);
+    kv_code code = merge_entries(sweep, item, edits, &reshaped, status);
     if (code == KV_OK && sweep->level == 1 && reshaped &&
         !note_page(sweep, &sweep->dropped, item->first, &item->node))
         code = no_memory(status);
@@ -257,7 +317,8 @@ kv_code sweep_run(struct sweep *sweep, const struct sweep_item *items, size_t it
 {
     kv_code code = KV_OK;
     for (size_t i = 0; code == KV_OK && i < item_count; i++)
-        code = sweep_item(sweep, &items[i], edits, status);
+        code = sweep_item(sweep, &items[i], i + 1 < item_count && items[i + 1].join, edits,
+                          status);
     for (size_t i = 0; item_count == 0 && code == KV_OK && i < edit_count; i++)
         code = insert(sweep, &edits[i], status);
     if (code == KV_OK)
@@ -273,4 +334,5 @@ void sweep_clear(struct sweep *sweep)
     vtree_entries_clear(&sweep->consumed);
     vtree_entries_clear(&sweep->made);
     vtree_entries_clear(&sweep->dropped);
+    free(sweep->places);
 }

@@ -49,6 +49,8 @@ struct sweep {
     struct vtree_entries open; /* the page being gathered */
     const struct vtree_page *open_old;
     struct vtree_entries consumed, made;
+    uint32_t *places;
+    size_t place_capacity;
 };
 
 /* `edits` lie in the items' ranges; with no items they are all new entries. */

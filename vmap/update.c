@@ -298,11 +298,32 @@ static kv_code list_roots(const struct vtree_update *update, kv_slice old_first,
     return KV_OK;
 }
 
+/* Levels above the new top are one page each, and it may be an old one that no
+ * edit touched: its record must go, too. */
+static kv_code drop_untouched(struct vtree_update *update, const struct vtree_edit *root,
+                              unsigned old_level, kv_status *status)
+{
+    size_t edits = update->node_count;
+    for (unsigned level = update->top.level + 1; level <= old_level; level++) {
+        bool touched = false;
+        for (size_t i = 0; i < edits && !touched; i++)
+            touched = update->nodes[i].level == level &&
+                      kv_compare(update->nodes[i].edit.key, root->key) == 0;
+        struct vtree_edit edit = { .key = root->key, .old = root->node, .existed = true };
+        struct sweep_edits one = { &edit, 1, 1 };
+        kv_code code = touched ? KV_OK : record_edits(update, level, &one, status);
+        if (code != KV_OK)
+            return code;
+    }
+    return KV_OK;
+}
+
 /* The lowest level of one page becomes the top; records above it go. */
 static kv_code settle_top(struct vtree_update *update, const struct sweep_edits *roots,
                           unsigned level, kv_status *status)
 {
     struct vtree_top *top = &update->top;
+    unsigned old_level = top->level;
     if (roots->count == 0) {
         memset(&top->node, 0, sizeof(top->node));
         top->level = 0;
@@ -318,6 +339,11 @@ static kv_code settle_top(struct vtree_update *update, const struct sweep_edits 
     }
     for (unsigned above = top->level + 1; above < VMAP_LEVELS_MAX; above++)
         top->page_counts[above] = 0;
+    if (roots->count > 0) {
+        kv_code code = drop_untouched(update, &roots->edits[0], old_level, status);
+        if (code != KV_OK)
+            return code;
+    }
     for (size_t i = 0; i < update->node_count; i++) {
         struct vtree_node_edit *node = &update->nodes[i];
         if (node->level <= top->level)
