@@ -10,8 +10,12 @@
 enum {
     BLOCK_PROTOCOL = 11,
     HEADER_FIELDS = 14, /* leaves of a CometBFT header's hash */
+    ADDRESS_SIZE = 20,
     FIELD_SIZE_MAX = 128
 };
+
+/* The proposer: clients want an address, and this is nobody's. */
+#define NOBODY "0000000000000000000000000000000000000000"
 
 /* A field of the header in protobuf, as CometBFT hashes it. */
 struct field {
@@ -107,6 +111,7 @@ static vmap_digest header_hash(const struct query_node *node, int64_t height, in
     add_number(&fields[3], 1, (uint64_t)seconds);
     fields[4] = (struct field){ 2, { 0x12, 0 } }; /* an empty last block id */
     add_bytes(&fields[10], 1, app_hash->bytes, VMAP_DIGEST_SIZE);
+    add_bytes(&fields[13], 1, (const uint8_t[ADDRESS_SIZE]){ 0 }, ADDRESS_SIZE);
     return merkle(fields, HEADER_FIELDS);
 }
 
@@ -133,7 +138,7 @@ kv_code query_header_write(struct query_node *node, int64_t height, struct query
              "\"next_validators_hash\":\"\",\"consensus_hash\":\"\",\"app_hash\":\"");
     query_buffer_hex(out, kv_bytes(app_hash.bytes, VMAP_DIGEST_SIZE));
     query_buffer_literal(out, "\",\"last_results_hash\":\"\",\"evidence_hash\":\"\","
-                              "\"proposer_address\":\"\"}");
+                              "\"proposer_address\":\"" NOBODY "\"}");
     if (hash != NULL)
         *hash = header_hash(node, height, seconds, &app_hash);
     return KV_OK;
