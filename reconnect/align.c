@@ -1,4 +1,5 @@
-/* align.c - greedy alignment with a window, and an index for longer gaps. */
+/* align.c - the longest common subsequence of short lists; long ones greedily, with
+ * a window and an index for the gaps. */
 #include "reconnect/align.h"
 
 #include <stdlib.h>
@@ -8,11 +9,12 @@
 #include <xxhash.h>
 
 enum {
-    EVIDENCE_BITS = 18, /* equal bits in a row before two places count as the same, */
-    INDEX_BITS = 48,    /* and when the whole list is searched */
-    LONG_BITS = 12,     /* marks of so many are believed one by one */
-    LOOK_AHEAD = 8,     /* entries that are compared where they are not */
-    WINDOW = 24,        /* longest gap looked for entry by entry */
+    EVIDENCE_BITS = 18,        /* equal bits in a row before two places count as the same, */
+    INDEX_BITS = 48,           /* and when the whole list is searched */
+    LONG_BITS = 12,            /* marks of so many are believed one by one */
+    LOOK_AHEAD = 8,            /* entries that are compared where they are not */
+    WINDOW = 24,               /* longest gap looked for entry by entry */
+    EXACT_CELLS_MAX = 1 << 16, /* pairs of entries that are all compared */
     RUNS_MIN = 16
 };
 
@@ -236,6 +238,64 @@ static kv_code walk_lists(struct lists *lists)
     return KV_OK;
 }
 
+/* ---- Short lists, exactly ----------------------------------------------- */
+
+/* Put the steps of the longest common subsequence of what is left between the
+ * lists' common ends: `lengths` holds it for every pair of suffixes. */
+static kv_code follow(struct lists *lists, size_t begin, size_t their_end, size_t our_end,
+                      const uint16_t *lengths, size_t width)
+{
+    size_t their = begin, our = begin;
+    kv_code code = KV_OK;
+    while (code == KV_OK && (their < their_end || our < our_end)) {
+        const uint16_t *here = lengths + (their - begin) * width + (our - begin);
+        if (their < their_end && our < our_end && same(lists, their, our) &&
+            here[0] == here[width + 1] + 1) {
+            code = add_run(lists->out, WIRE_STEP_COPY, 1);
+            their++;
+            our++;
+        } else if (their < their_end && here[0] == here[width]) {
+            code = add_run(lists->out, WIRE_STEP_SKIP, 1);
+            their++;
+        } else {
+            code = add_run(lists->out, WIRE_STEP_NEW, 1);
+            our++;
+        }
+    }
+    return code;
+}
+
+static kv_code align_exactly(struct lists *lists)
+{
+    size_t begin = 0, their_end = lists->their_count, our_end = lists->our_count;
+    while (begin < their_end && begin < our_end && same(lists, begin, begin))
+        begin++;
+    while (their_end > begin && our_end > begin && same(lists, their_end - 1, our_end - 1)) {
+        their_end--;
+        our_end--;
+    }
+    size_t height = their_end - begin + 1, width = our_end - begin + 1;
+    uint16_t *lengths = calloc(height * width, sizeof(*lengths));
+    if (lengths == NULL)
+        return KV_NO_MEMORY;
+    for (size_t i = height - 1; i-- > 0;) {
+        uint16_t *row = lengths + i * width;
+        const uint16_t *below = row + width;
+        for (size_t k = width - 1; k-- > 0;) {
+            uint16_t longer = row[k + 1] > below[k] ? row[k + 1] : below[k];
+            bool both = same(lists, begin + i, begin + k) && below[k + 1] >= longer;
+            row[k] = both ? (uint16_t)(below[k + 1] + 1) : longer;
+        }
+    }
+    kv_code code = add_run(lists->out, WIRE_STEP_COPY, begin);
+    if (code == KV_OK)
+        code = follow(lists, begin, their_end, our_end, lengths, width);
+    if (code == KV_OK)
+        code = add_run(lists->out, WIRE_STEP_COPY, lists->their_count - their_end);
+    free(lengths);
+    return code;
+}
+
 kv_code align_lists(const uint64_t *theirs, size_t their_count, const uint64_t *ours,
                     size_t our_count, unsigned bits, struct align *out)
 {
@@ -254,7 +314,9 @@ kv_code align_lists(const uint64_t *theirs, size_t their_count, const uint64_t *
                            .evidence = (EVIDENCE_BITS + bits - 1) / bits,
                            .mark_size = (INDEX_BITS + bits - 1) / bits,
                            .out = out };
-    kv_code code = walk_lists(&lists);
+    bool exactly = !lists.long_marks && their_count < EXACT_CELLS_MAX &&
+                   our_count < EXACT_CELLS_MAX && their_count * our_count < EXACT_CELLS_MAX;
+    kv_code code = exactly ? align_exactly(&lists) : walk_lists(&lists);
     free(lists.index);
     return code;
 }

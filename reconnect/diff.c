@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many bits of each entry go up, by tier and attempt. Six bits of a leaf
- * mistake one changed leaf in 64 for the same; its page is asked for again, which
+/* How many bits of each entry go up, by tier and attempt. Seven bits of a leaf
+ * mistake one changed leaf in 128 for the same; its page is asked for again, which
  * costs less than longer fingerprints of all leaves. docs/reconnect.md counts. */
-enum { LEAF_BITS = 6, LEAF_BITS_SURE = 40, PAGE_BITS = 16, PAGE_BITS_SURE = 48 };
+enum { LEAF_BITS = 7, LEAF_BITS_SURE = 24, PAGE_BITS = 16, PAGE_BITS_SURE = 32 };
 /* Bytes of digest sent where a teacher stands at another version than the goal. */
 enum { CHECK_SIZE = 8 };
 
@@ -104,6 +104,7 @@ static void free_want(reconnect_learner *learner, struct want *want)
     if (want->behind != NULL)
         want->behind->before = want->before;
     learner->known--;
+    guess_free(want->guess);
     free(want);
 }
 
@@ -396,10 +397,10 @@ static kv_code take_page(reconnect_learner *learner, int64_t now_us, struct peer
         return KV_OK;
     }
     learner->figures.asked_again++;
-    want->attempt = ATTEMPT_SURE;
+    want->attempt++;
     want->trip++;
     push_want(learner, want);
-    return KV_OK;
+    return pages_guess(learner, want, status);
 }
 
 /* A page that a peer says it has not. One that offered the goal must have it,

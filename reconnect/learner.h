@@ -29,6 +29,19 @@
  * third, when whole lists come. */
 enum { ATTEMPT_SHORT, ATTEMPT_SURE, ATTEMPT_WHOLE };
 
+/* What an answer would have made of a page of leaves, had it folded: the next
+ * question starts from there, so that only what was mistaken comes again. It is
+ * kept in memory only, and only while the page is asked for. */
+struct guess {
+    struct wire_out text; /* keys and values */
+    struct guess_leaf {
+        size_t at, key_size, value_size; /* value 0: not in the page */
+    } * leaves;                          /* in key order */
+    size_t count;
+};
+
+void guess_free(struct guess *guess);
+
 /* A page to fetch as a list. */
 struct want {
     struct want *next;            /* of its level, while it waits */
@@ -38,6 +51,7 @@ struct want {
     uint32_t trip;       /* questions and answers that led here */
     uint32_t teller;     /* peer whose list named it, or LEARNER_NO_PEER */
     uint32_t have_count; /* fingerprints sent last */
+    struct guess *guess; /* or NULL */
     vmap_node node;
     size_t first_size, start_size, limit_size;
     uint8_t keys[]; /* first key; where its range starts; where it ends */
@@ -202,6 +216,10 @@ KV_MUST_CHECK kv_code pages_put_haves(reconnect_learner *learner, struct want *w
  */
 KV_MUST_CHECK kv_code pages_take(reconnect_learner *learner, const struct want *want,
                                  struct wire_in *in, uint32_t teller, kv_status *status);
+/* After pages_take answered KV_UNPROVEN: keep what came of the want's leaves as a
+ * guess, if it is of use. */
+KV_MUST_CHECK kv_code pages_guess(reconnect_learner *learner, struct want *want,
+                                  kv_status *status);
 /* Settle the page from what is staged. KV_NOT_FOUND: it cannot be. */
 KV_MUST_CHECK kv_code pages_take_staged(reconnect_learner *learner, const struct want *want,
                                         kv_status *status);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST_MIN = 64 };
+enum { LIST_MIN = 64, GUESS_SIZE_MAX = 64 << 10 /* bytes of a guess */ };
 
 /* A key inside pages.text. */
 struct key_place {
@@ -37,6 +37,7 @@ struct pages {
     unsigned char *ranks;
     struct wire_out last; /* the key before, for the order */
     struct wire_key key;  /* decoding of staged lists */
+    bool guessable;       /* what came last of leaves is in order */
 };
 
 kv_code pages_new(struct pages **out)
@@ -126,15 +127,17 @@ static kv_code no_memory(kv_status *status)
     return kv_fail(status, KV_NO_MEMORY, "no memory for a page");
 }
 
-/* ---- Our own leaves, with what is staged over them ---------------------- */
+/* ---- Our own leaves, with what is staged and guessed over them ---------- */
 
 struct leaves {
     struct walk *walk;
-    kv_iter *staged; /* NULL: nothing is */
+    kv_iter *staged;           /* NULL: nothing is */
+    const struct guess *guess; /* NULL: there is none */
+    size_t guess_at;
     bool staged_on;
     kv_slice limit;
     kv_slice key, value;
-    bool on, from_stage, from_walk;
+    bool on, from_walk, from_stage, from_guess;
     kv_status *status;
 };
 
@@ -144,49 +147,86 @@ static kv_slice staged_key(const struct leaves *leaves)
     return kv_bytes((const uint8_t *)key.data + STAGE_KEY_PREFIX, key.size - STAGE_KEY_PREFIX);
 }
 
-/* Stand on the first leaf at or after both cursors, passing over removals. */
+static bool guess_on(const struct leaves *leaves)
+{
+    return leaves->guess != NULL && leaves->guess_at < leaves->guess->count;
+}
+
+static kv_slice guess_key(const struct guess *guess, size_t at)
+{
+    return kv_bytes(guess->text.data + guess->leaves[at].at, guess->leaves[at].key_size);
+}
+
+static kv_slice guess_value(const struct guess *guess, size_t at)
+{
+    const struct guess_leaf *leaf = &guess->leaves[at];
+    return kv_bytes(guess->text.data + leaf->at + leaf->key_size, leaf->value_size);
+}
+
+/* Take `key` if it is the least so far: of equal ones the last taken counts. */
+static bool take_least(struct leaves *leaves, kv_slice key, kv_slice value, bool others)
+{
+    if (others && kv_compare(key, leaves->key) > 0)
+        return false;
+    leaves->key = key;
+    leaves->value = value;
+    return true;
+}
+
+/* Step past the leaf in every source that it is in. */
+static kv_code pass_leaf(struct leaves *leaves)
+{
+    leaves->guess_at += leaves->from_guess;
+    if (leaves->from_stage)
+        leaves->staged_on = kv_iter_next(leaves->staged);
+    return leaves->from_walk ? walk_next(leaves->walk, leaves->status) : KV_OK;
+}
+
+/* Stand on the first leaf at or after all cursors, passing over removals. */
 static kv_code settle_leaf(struct leaves *leaves)
 {
     for (;;) {
         bool walk_on = walk_below(leaves->walk, leaves->limit);
-        leaves->on = walk_on || leaves->staged_on;
-        if (!leaves->on)
-            return KV_OK;
-        int order = !walk_on ? 1
-                    : !leaves->staged_on
-                        ? -1
-                        : kv_compare(walk_key(leaves->walk), staged_key(leaves));
-        leaves->from_walk = order <= 0;
-        leaves->from_stage = order >= 0;
-        if (!leaves->from_stage) {
-            leaves->key = walk_key(leaves->walk);
-            leaves->value = walk_value(leaves->walk);
-            return KV_OK;
+        bool any = walk_on;
+        leaves->from_stage = leaves->from_guess = false;
+        if (walk_on)
+            take_least(leaves, walk_key(leaves->walk), walk_value(leaves->walk), false);
+        if (leaves->staged_on) {
+            leaves->from_stage =
+                take_least(leaves, staged_key(leaves), kv_iter_value(leaves->staged), any);
+            any = true;
         }
-        leaves->key = staged_key(leaves);
-        leaves->value = kv_iter_value(leaves->staged);
+        if (guess_on(leaves)) {
+            leaves->from_guess = take_least(leaves, guess_key(leaves->guess, leaves->guess_at),
+                                            guess_value(leaves->guess, leaves->guess_at), any);
+            any = true;
+        }
+        leaves->on = any;
+        if (!any)
+            return KV_OK;
+        /* A source that was taken over is in it too if its key is the same. */
+        leaves->from_walk = walk_on && kv_compare(walk_key(leaves->walk), leaves->key) == 0;
+        leaves->from_stage =
+            leaves->staged_on && kv_compare(staged_key(leaves), leaves->key) == 0;
         if (leaves->value.size > 0)
             return KV_OK;
-
-        leaves->staged_on = kv_iter_next(leaves->staged);
-        if (leaves->from_walk) {
-            kv_code code = walk_next(leaves->walk, leaves->status);
-            if (code != KV_OK)
-                return code;
-        }
+        kv_code code = pass_leaf(leaves);
+        if (code != KV_OK)
+            return code;
     }
 }
 
-static kv_code leaves_open(struct leaves *leaves, reconnect_learner *learner, uint32_t map,
-                           const kv_range *range, kv_status *status)
+static kv_code leaves_open(struct leaves *leaves, reconnect_learner *learner,
+                           const struct want *want, kv_status *status)
 {
-    *leaves = (struct leaves){ .limit = range->limit, .status = status };
-    kv_code code = learner_walk(learner, map, &leaves->walk, status);
+    kv_range range = want_range(want);
+    *leaves = (struct leaves){ .guess = want->guess, .limit = range.limit, .status = status };
+    kv_code code = learner_walk(learner, want->map, &leaves->walk, status);
     if (code == KV_OK)
-        code = walk_seek(leaves->walk, range->first, status);
+        code = walk_seek(leaves->walk, range.first, status);
     if (code == KV_OK && learner->stage.found) {
-        code = stage_changes(&learner->stage, learner->maps[map].stage, range, &leaves->staged,
-                             status);
+        code = stage_changes(&learner->stage, learner->maps[want->map].stage, &range,
+                             &leaves->staged, status);
         leaves->staged_on = code == KV_OK && kv_iter_first(leaves->staged);
     }
     return code == KV_OK ? settle_leaf(leaves) : code;
@@ -194,14 +234,8 @@ static kv_code leaves_open(struct leaves *leaves, reconnect_learner *learner, ui
 
 static kv_code leaves_next(struct leaves *leaves)
 {
-    if (leaves->from_stage)
-        leaves->staged_on = kv_iter_next(leaves->staged);
-    if (leaves->from_walk) {
-        kv_code code = walk_next(leaves->walk, leaves->status);
-        if (code != KV_OK)
-            return code;
-    }
-    return settle_leaf(leaves);
+    kv_code code = pass_leaf(leaves);
+    return code == KV_OK ? settle_leaf(leaves) : code;
 }
 
 /* `code` unless the walk over what is staged ended in a fault. */
@@ -212,6 +246,15 @@ static kv_code leaves_close(struct leaves *leaves, kv_code code)
     kv_iter_close(leaves->staged);
     leaves->staged = NULL;
     return code;
+}
+
+void guess_free(struct guess *guess)
+{
+    if (guess == NULL)
+        return;
+    wire_out_clear(&guess->text);
+    free(guess->leaves);
+    free(guess);
 }
 
 /* ---- What we have ------------------------------------------------------- */
@@ -261,10 +304,9 @@ static kv_code mark_leaves(reconnect_learner *learner, const struct want *want,
                            kv_status *status)
 {
     struct pages *pages = learner->pages;
-    kv_range range = want_range(want);
     struct leaves leaves;
     size_t worth = haves_worth(want);
-    kv_code code = leaves_open(&leaves, learner, want->map, &range, status);
+    kv_code code = leaves_open(&leaves, learner, want, status);
     while (code == KV_OK && leaves.on) {
         if (pages->mark_count == worth) {
             pages->mark_count = 0;
@@ -604,10 +646,18 @@ static kv_code read_own(struct reading *reading, enum wire_step step)
         return kv_fail(reading->status, KV_INTERNAL, "own leaves changed under a learner");
     vmap_node node = vmap_leaf(leaves->key, leaves->value);
     kv_code code = KV_OK;
+    struct entry *entry = NULL;
     if (step == WIRE_STEP_COPY)
         code = add_leaf(reading, leaves->key, &node);
-    else if (add_entry(pages, &pages->own, leaves->key, &node) == NULL)
-        code = KV_NO_MEMORY;
+    if (code == KV_OK && (step != WIRE_STEP_COPY || leaves->from_guess)) {
+        /* What was guessed is new to us all the same. */
+        struct entries *to = step == WIRE_STEP_COPY ? &pages->all : &pages->own;
+        entry = add_entry(pages, to, leaves->key, &node);
+        if (entry == NULL)
+            code = KV_NO_MEMORY;
+        else
+            entry->value = leaves->value;
+    }
     reading->own++;
     if (code != KV_OK)
         return no_memory(reading->status);
@@ -738,12 +788,75 @@ static kv_code skip_all_own(struct reading *reading)
     return code;
 }
 
+static int compare_keys(const void *a, const void *b, void *context)
+{
+    return kv_compare(key_of(context, a), key_of(context, b));
+}
+
+/* What the guess removed is ours still: it counts as skipped. */
+static kv_code skip_guessed(reconnect_learner *learner, const struct guess *guess,
+                            kv_status *status)
+{
+    struct pages *pages = learner->pages;
+    for (size_t i = 0; i < guess->count; i++)
+        if (guess->leaves[i].value_size == 0 &&
+            add_entry(pages, &pages->own, guess_key(guess, i), NULL) == NULL)
+            return no_memory(status);
+    qsort_r(pages->own.list, pages->own.count, sizeof(*pages->own.list), compare_keys, pages);
+    return KV_OK;
+}
+
+static kv_code add_guess(struct guess *guess, kv_slice key, kv_slice value)
+{
+    struct guess_leaf *leaf = &guess->leaves[guess->count++];
+    *leaf = (struct guess_leaf){ guess->text.size, key.size, value.size };
+    wire_put(&guess->text, key.data, key.size);
+    wire_put(&guess->text, value.data, value.size);
+    return guess->text.failed ? KV_NO_MEMORY : KV_OK;
+}
+
+kv_code pages_guess(reconnect_learner *learner, struct want *want, kv_status *status)
+{
+    struct pages *pages = learner->pages;
+    size_t own = 0, all = 0;
+    guess_free(want->guess);
+    want->guess = NULL;
+    if (want->tier > 0 || want->attempt != ATTEMPT_SURE || !pages->guessable)
+        return KV_OK;
+    struct guess *guess = calloc(1, sizeof(*guess));
+    if (guess != NULL)
+        guess->leaves = calloc(pages->own.count + pages->all.count + 1, sizeof(*guess->leaves));
+    if (guess == NULL || guess->leaves == NULL) {
+        free(guess);
+        return no_memory(status);
+    }
+    kv_code code = KV_OK;
+    while (code == KV_OK && (own < pages->own.count || all < pages->all.count)) {
+        const struct entry *old = &pages->own.list[own], *new = &pages->all.list[all];
+        int order = own == pages->own.count ? 1
+                    : all == pages->all.count
+                        ? -1
+                        : kv_compare(key_of(pages, old), key_of(pages, new));
+        code = order < 0 ? add_guess(guess, key_of(pages, old), kv_bytes(NULL, 0))
+                         : add_guess(guess, key_of(pages, new), new->value);
+        own += order <= 0;
+        all += order >= 0;
+        if (guess->text.size > GUESS_SIZE_MAX)
+            break;
+    }
+    if (code == KV_OK && guess->text.size <= GUESS_SIZE_MAX) {
+        want->guess = guess;
+        return KV_OK;
+    }
+    guess_free(guess);
+    return code == KV_OK ? KV_OK : no_memory(status);
+}
+
 static kv_code take_leaves(reconnect_learner *learner, const struct want *want,
                            struct wire_in *in, kv_status *status)
 {
     struct reading reading = { .learner = learner, .want = want, .in = in, .status = status };
-    kv_range range = want_range(want);
-    kv_code code = leaves_open(&reading.leaves, learner, want->map, &range, status);
+    kv_code code = leaves_open(&reading.leaves, learner, want, status);
     if (code == KV_OK)
         code = read_leaves(&reading);
     if (code == KV_OK)
@@ -751,6 +864,9 @@ static kv_code take_leaves(reconnect_learner *learner, const struct want *want,
     if (code == KV_OK && want->have_count == 0)
         code = skip_all_own(&reading);
     code = leaves_close(&reading.leaves, code);
+    learner->pages->guessable = reading.ordered;
+    if (code == KV_OK && want->guess != NULL)
+        code = skip_guessed(learner, want->guess, status);
     if (code == KV_OK)
         code = settle_leaves(learner, want, status);
     if (code == KV_OK)
@@ -763,10 +879,9 @@ static kv_code take_staged_leaves(reconnect_learner *learner, const struct want 
                                   kv_status *status)
 {
     struct pages *pages = learner->pages;
-    kv_range range = want_range(want);
     struct leaves leaves;
     size_t count = 0;
-    kv_code code = leaves_open(&leaves, learner, want->map, &range, status);
+    kv_code code = leaves_open(&leaves, learner, want, status);
     while (code == KV_OK && leaves.on && count < want->node.size) {
         vmap_node node = vmap_leaf(leaves.key, leaves.value);
         code = add_node(pages, count++, &node);
@@ -898,10 +1013,9 @@ static kv_code take_pushed_leaves(reconnect_learner *learner, const struct want 
 {
     struct pages *pages = learner->pages;
     struct reading reading = { .learner = learner, .want = want, .in = in, .status = status };
-    kv_range range = want_range(want);
     kv_code code = read_pushed_leaves(&reading);
     if (code == KV_OK)
-        code = leaves_open(&reading.leaves, learner, want->map, &range, status);
+        code = leaves_open(&reading.leaves, learner, want, status);
     for (size_t i = 0; i < pages->all.count && code == KV_OK; i++) {
         const struct entry *entry = &pages->all.list[i];
         kv_slice key = key_of(pages, entry);

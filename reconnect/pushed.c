@@ -7,7 +7,7 @@
 /* A lesson that is to come: of a page or, of level LEAF, of a pair. */
 struct lesson {
     struct lesson *next;
-    bool leaf, have;  /* have: and so we answered */
+    bool leaf, have; /* have: and so we answered */
     struct want *page;
 };
 
