@@ -2,6 +2,7 @@
 #include "tools/command.h"
 
 #include "abci_query/query.h"
+#include "reconnect/reconnect.h"
 #include "vmap/state.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@
 #include <string.h>
 
 const kv_option_table *const command_tables[] = { &state_option_table, &query_option_table,
-                                                  NULL };
+                                                  &reconnect_option_table, NULL };
 
 enum { OPTION_CONFIG = 0x100, OPTION_SET, OPTION_DB, OPTION_JSON, OPTION_USAGE };
 

@@ -10,5 +10,5 @@ const struct command *const commands[] = {
     &command_import, &command_export, &command_root, &command_prove, &command_verify_proof,
     &command_verify, &command_prune, &command_versions, &command_state_stats,
     /* a node */
-    &command_serve, &command_load, &command_replay, NULL
+    &command_serve, &command_teach, &command_reconnect, &command_load, &command_replay, NULL
 };

@@ -24,6 +24,8 @@ extern const struct command command_prune;
 extern const struct command command_versions;
 extern const struct command command_state_stats;
 extern const struct command command_migrate;
+extern const struct command command_teach;
+extern const struct command command_reconnect;
 extern const struct command command_serve;
 extern const struct command command_load;
 extern const struct command command_replay;
