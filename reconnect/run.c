@@ -377,10 +377,13 @@ kv_code reconnect_run(kv_db *db, state *to, const reconnect_settings *settings,
         return code;
     code = runner_init(&runner, places, place_count, status);
     if (code == KV_OK) {
+        sigset_t before;
+        stream_block_pipe(&before);
         int64_t begin = stream_now_us();
         code = fetch(&runner, status);
         int64_t fetched = stream_now_us();
         close_all(&runner);
+        stream_unblock_pipe(&before);
         if (code == KV_OK)
             code = reconnect_learner_switch(runner.learner, &report->version, status);
         int64_t end = stream_now_us();

@@ -303,7 +303,10 @@ static void on_wake(uv_async_t *async)
 static void run(void *context)
 {
     reconnect_server *server = context;
+    sigset_t before;
+    stream_block_pipe(&before);
     uv_run(&server->loop, UV_RUN_DEFAULT);
+    stream_unblock_pipe(&before);
 }
 
 static kv_code listen_at(reconnect_server *server, const char *address, kv_status *status)

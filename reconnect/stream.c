@@ -82,6 +82,27 @@ kv_code stream_adopt(uv_loop_t *loop, struct stream *stream, int fd, kv_status *
     return KV_OK;
 }
 
+void stream_block_pipe(sigset_t *before)
+{
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, before);
+}
+
+void stream_unblock_pipe(const sigset_t *before)
+{
+    sigset_t pipe;
+    const struct timespec now = { 0, 0 };
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    /* One that came meanwhile must not be delivered late. */
+    if (sigismember(before, SIGPIPE) == 0)
+        while (sigtimedwait(&pipe, NULL, &now) > 0)
+            continue;
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
 int64_t stream_now_us(void)
 {
     return (int64_t)(uv_hrtime() / 1000);

@@ -4,6 +4,7 @@
 
 #include "kv/kv.h"
 
+#include <signal.h>
 #include <uv.h>
 
 enum { STREAM_READ_SIZE = 64 << 10, STREAM_CHUNK_SIZE = 256 << 10 };
@@ -39,6 +40,11 @@ void stream_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer);
 /* Open `fd` as `stream`. */
 KV_MUST_CHECK kv_code stream_adopt(uv_loop_t *loop, struct stream *stream, int fd,
                                    kv_status *status);
+
+/* A peer that hung up is an error of the write, not a signal: keep SIGPIPE from
+ * this thread, and let go as it was before. */
+void stream_block_pipe(sigset_t *before);
+void stream_unblock_pipe(const sigset_t *before);
 
 /* Microseconds of a steady clock. */
 int64_t stream_now_us(void);

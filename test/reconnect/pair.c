@@ -1,19 +1,30 @@
 /* pair.c - two states and a wire between them. */
 #include "pair.h"
 
-#include <criterion/criterion.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+void require_failed(const char *file, int line, const char *format, ...)
+{
+    va_list arguments;
+    fprintf(stderr, "%s:%d: ", file, line);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    abort();
+}
+
 static const kv_option_table *const tables[] = { &state_option_table, NULL };
 
-#define MUST(call)                                                         \
-    do {                                                                   \
-        kv_status must_status = KV_STATUS_INIT;                            \
-        kv_status *status = &must_status;                                  \
-        cr_assert_eq((call), KV_OK, "%s: %s", #call, must_status.message); \
+#define MUST(call)                                                      \
+    do {                                                                \
+        kv_status must_status = KV_STATUS_INIT;                         \
+        kv_status *status = &must_status;                               \
+        REQUIRE((call) == KV_OK, "%s: %s", #call, must_status.message); \
     } while (0)
 
 /* ---- A side ------------------------------------------------------------- */
@@ -33,7 +44,7 @@ void side_open(struct side *side, const char *driver, const char *page_bits)
     if (memory)
         side->dir[0] = '\0';
     else
-        cr_assert_not_null(mkdtemp(side->dir));
+        REQUIRE(mkdtemp(side->dir) != NULL, "no folder");
     MUST(kv_options_new(driver, side->dir, tables, &side->options, status));
     if (page_bits != NULL)
         MUST(kv_options_set(side->options, "vmap.page_bits", page_bits, status));
@@ -59,7 +70,7 @@ void side_close(struct side *side)
     if (side->dir[0] != '\0') {
         char command[128];
         snprintf(command, sizeof(command), "rm -rf '%s'", side->dir);
-        cr_expect_eq(system(command), 0);
+        REQUIRE(system(command) == 0, "%s", command);
     }
 }
 
@@ -122,7 +133,7 @@ static void pass(struct wire *wire, struct direction *direction, bool to_learner
 {
     unsigned type;
     kv_slice body;
-    cr_assert_eq(wire_frames_add(&direction->frames, bytes), KV_OK);
+    REQUIRE(wire_frames_add(&direction->frames, bytes) == KV_OK, "no memory");
     while (wire_frames_next(&direction->frames, &type, &body, NULL) == KV_OK) {
         uint8_t *copy = malloc(body.size + 1);
         if (body.size > 0)
@@ -175,7 +186,8 @@ static bool move_up(struct run *run)
         size = run->wire->chunk;
     kv_code code = reconnect_link_input(
         run->link, run->now_us, kv_bytes(run->up.ready.data, size), &run->wire->teacher_status);
-    cr_expect(code == KV_OK || run->wire->teacher_status.code == code);
+    REQUIRE(code == KV_OK || run->wire->teacher_status.code == code,
+            "a fault without a reason");
     wire_out_drop(&run->up.ready, size);
     if (run->up.ready.size == 0)
         run->up.arrive_us = 0;
@@ -236,7 +248,7 @@ static void run_loop(struct run *run)
     struct wire *wire = run->wire;
     for (uint64_t turns = 0; reconnect_learner_phase(run->learner) == RECONNECT_RUNNING;
          turns++) {
-        cr_assert_lt(turns, 50000000, "it never ends");
+        REQUIRE(turns < 50000000, "it never ends");
         if (wire->each_turn != NULL)
             wire->each_turn(wire->context, run->learner);
         bool moved = move_up(run);
@@ -249,7 +261,7 @@ static void run_loop(struct run *run)
         if (lost || run->hung_up)
             reconnect_learner_leave(run->learner, run->now_us, run->peer, "connection lost");
         else if (!moved && !advance(run))
-            cr_assert_fail("both sides wait for ever");
+            REQUIRE(false, "both sides wait for ever");
         run->now_us++;
     }
 }
@@ -287,7 +299,7 @@ kv_code wire_run(struct wire *wire, kv_status *why)
             wire->switched = code == KV_OK;
         }
         reconnect_learner_measure(run.learner, &wire->figures);
-        cr_expect(reconnect_learner_measure_peer(run.learner, run.peer, &wire->peer));
+        REQUIRE(reconnect_learner_measure_peer(run.learner, run.peer, &wire->peer), "no peer");
         reconnect_learner_free(run.learner);
     }
     if (reconnect_link_over(run.link, &wire->teacher_status)) {
@@ -312,12 +324,13 @@ static void maps_equal(state_view *a, state_view *b, const char *name)
     MUST(state_view_iter_open(b, name, NULL, &right, status));
     bool left_on = vmap_iter_first(left), right_on = vmap_iter_first(right);
     while (left_on && right_on) {
-        cr_assert_eq(kv_compare(vmap_iter_key(left), vmap_iter_key(right)), 0);
-        cr_assert_eq(kv_compare(vmap_iter_value(left), vmap_iter_value(right)), 0);
+        REQUIRE(kv_compare(vmap_iter_key(left), vmap_iter_key(right)) == 0, "keys differ");
+        REQUIRE(kv_compare(vmap_iter_value(left), vmap_iter_value(right)) == 0,
+                "values differ");
         left_on = vmap_iter_next(left);
         right_on = vmap_iter_next(right);
     }
-    cr_assert_eq(left_on, right_on, "map %s: one has more", name);
+    REQUIRE(left_on == right_on, "map %s: one has more", name);
     MUST(vmap_iter_status(left, status));
     MUST(vmap_iter_status(right, status));
     vmap_iter_close(left);
@@ -332,9 +345,9 @@ static void lookups_equal(state_view *a, state_view *b, const char *name)
         kv_value left = KV_VALUE_INIT, right = KV_VALUE_INIT;
         kv_code found = state_view_get(a, name, make_key(key, bytes), &left, NULL);
         kv_code other = state_view_get(b, name, make_key(key, bytes), &right, NULL);
-        cr_assert_eq(found, other, "map %s, key %d: %s and %s", name, (int)key,
-                     kv_code_name(found), kv_code_name(other));
-        cr_assert_eq(kv_compare(left.bytes, right.bytes), 0);
+        REQUIRE(found == other, "map %s, key %d: %s and %s", name, (int)key,
+                kv_code_name(found), kv_code_name(other));
+        REQUIRE(kv_compare(left.bytes, right.bytes) == 0, "values differ");
         kv_value_release(&left);
         kv_value_release(&right);
     }
@@ -346,14 +359,14 @@ void sides_equal(struct side *a, struct side *b)
     MUST(state_view_open(a->state, 0, &left, status));
     MUST(state_view_open(b->state, 0, &right, status));
     vmap_digest left_hash = state_view_app_hash(left), right_hash = state_view_app_hash(right);
-    cr_assert_arr_eq(left_hash.bytes, right_hash.bytes, VMAP_DIGEST_SIZE, "app hashes differ");
-    cr_assert_eq(state_view_version(left), state_view_version(right));
+    REQUIRE(memcmp(left_hash.bytes, right_hash.bytes, VMAP_DIGEST_SIZE) == 0, "app hashes");
+    REQUIRE(state_view_version(left) == state_view_version(right), "versions differ");
     size_t left_count, right_count;
     const vmap_named_root *maps = state_view_maps(left, &left_count);
     const vmap_named_root *others = state_view_maps(right, &right_count);
-    cr_assert_eq(left_count, right_count);
+    REQUIRE(left_count == right_count, "one has more maps");
     for (size_t i = 0; i < left_count; i++) {
-        cr_assert_str_eq(maps[i].name, others[i].name);
+        REQUIRE(strcmp(maps[i].name, others[i].name) == 0, "other maps");
         maps_equal(left, right, maps[i].name);
         lookups_equal(left, right, maps[i].name);
     }
@@ -369,9 +382,46 @@ void side_nothing_staged(struct side *side)
     if (kv_space_open(side->db, "reconnect", 0, &space, NULL) != KV_OK)
         return;
     MUST(kv_iter_open(space, NULL, NULL, &iter, status));
-    cr_assert(!kv_iter_first(iter), "something is left in the staging space");
+    REQUIRE(!kv_iter_first(iter), "something is left in the staging space");
     MUST(kv_iter_status(iter, status));
     kv_iter_close(iter);
+}
+
+/* Every staged change of map number 0 to 9 is the teacher's pair, or the removal
+ * of a key that it has not. */
+void side_staged_true(struct side *side, struct side *teacher)
+{
+    kv_space *space;
+    kv_iter *iter;
+    state_view *view;
+    char names[10][STATE_MAP_NAME_SIZE_MAX + 1] = { "" };
+    if (kv_space_open(side->db, "reconnect", 0, &space, NULL) != KV_OK)
+        return;
+    MUST(state_view_open(teacher->state, 0, &view, status));
+    for (unsigned i = 0; i < 10; i++) {
+        const uint8_t key[] = { 'N', 0, (uint8_t)i };
+        kv_value name = KV_VALUE_INIT;
+        if (kv_get(space, NULL, kv_bytes(key, sizeof(key)), &name, NULL) == KV_OK)
+            memcpy(names[i], name.bytes.data, name.bytes.size);
+        kv_value_release(&name);
+    }
+    kv_range range = { kv_text("C"), kv_text("D") };
+    MUST(kv_iter_open(space, NULL, &range, &iter, status));
+    for (bool on = kv_iter_first(iter); on; on = kv_iter_next(iter)) {
+        kv_slice key = kv_iter_key(iter), value = kv_iter_value(iter);
+        const uint8_t *bytes = key.data;
+        kv_value right = KV_VALUE_INIT;
+        REQUIRE(bytes[1] == 0 && bytes[2] < 10, "staged for map %u", bytes[2]);
+        kv_code code = state_view_get(view, names[bytes[2]], kv_bytes(bytes + 3, key.size - 3),
+                                      &right, NULL);
+        REQUIRE(value.size == 0 ? code == KV_NOT_FOUND
+                                : code == KV_OK && kv_compare(right.bytes, value) == 0,
+                "a lie is staged in map %s", names[bytes[2]]);
+        kv_value_release(&right);
+    }
+    MUST(kv_iter_status(iter, status));
+    kv_iter_close(iter);
+    state_view_close(view);
 }
 
 void sides_at_rest(struct side *learner, struct side *teacher, reconnect_traversal traversal)
@@ -379,7 +429,7 @@ void sides_at_rest(struct side *learner, struct side *teacher, reconnect_travers
     struct wire wire = WIRE(learner, teacher);
     kv_status status = KV_STATUS_INIT;
     wire.goal.traversal = traversal;
-    cr_assert_eq(wire_run(&wire, &status), KV_OK, "%s", status.message);
-    cr_assert_eq(wire.figures.pages + wire.figures.leaves, 0);
-    cr_assert_lt(wire.figures.bytes_in + wire.figures.bytes_out, 1024);
+    REQUIRE(wire_run(&wire, &status) == KV_OK, "%s", status.message);
+    REQUIRE(wire.figures.pages + wire.figures.leaves == 0, "it moved something");
+    REQUIRE(wire.figures.bytes_in + wire.figures.bytes_out < 1024, "it moved much");
 }

@@ -8,6 +8,15 @@
 #include "reconnect/reconnect.h"
 #include "reconnect/wire.h"
 
+/* In programs and in Criterion alike: say what is wrong, and abort. */
+#define REQUIRE(condition, ...)                              \
+    do {                                                     \
+        if (!(condition))                                    \
+            require_failed(__FILE__, __LINE__, __VA_ARGS__); \
+    } while (0)
+_Noreturn void require_failed(const char *file, int line, const char *format, ...)
+    KV_PRINTF(3, 4);
+
 struct side {
     kv_options *options;
     kv_db *db;
@@ -77,6 +86,8 @@ kv_code wire_run(struct wire *wire, kv_status *status);
 void sides_equal(struct side *a, struct side *b);
 /* Nothing is staged in the learner's database, or looks as if it were. */
 void side_nothing_staged(struct side *side);
+/* What is staged is what `teacher` holds: no lie is kept. */
+void side_staged_true(struct side *side, struct side *teacher);
 /* A second reconnect moves nothing: under 1 KiB and no page. */
 void sides_at_rest(struct side *learner, struct side *teacher, reconnect_traversal traversal);
 
