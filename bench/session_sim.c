@@ -13,7 +13,8 @@ enum {
     REPLY_2018 = 512 << 10, /* and in 2018 */
     ENTRY_SIZE = 40,        /* bytes of a request on the wire */
     CHURN_PER_SECOND = 20,
-    DOWN_US = 200000, /* how long a peer that died stays away */
+    CHURN_US = 20000000, /* then the network calms down */
+    DOWN_US = 200000,    /* how long a peer that died stays away */
     SLOW_FACTOR = 20
 };
 
@@ -50,6 +51,7 @@ struct sim {
 
     bool poll_set;
     int64_t wake_us;
+    uint64_t wakes;
     struct sim_result result;
 };
 
@@ -84,7 +86,7 @@ static bool placed(struct sim *sim, uint32_t node, uint32_t block, uint32_t chos
 
     switch (sim->row->placement) {
     case PLACE_ALL:
-        return true;
+        break;
     case PLACE_OVERLAP1:
         return node == 1 ? block < count * 3 / 4 : block >= count / 4;
     case PLACE_OVERLAP3:
@@ -101,6 +103,8 @@ static bool placed(struct sim *sim, uint32_t node, uint32_t block, uint32_t chos
 
 static void place(struct sim *sim)
 {
+    if (sim->row->placement == PLACE_ALL)
+        memset(sim->held, 0xff, sim->row->peers * sim->words * sizeof *sim->held);
     for (uint32_t block = 0; block < sim->row->blocks; block++) {
         uint32_t chosen = 1 + (uint32_t)(simnet_random(sim->net) % sim->row->peers);
 
@@ -110,7 +114,7 @@ static void place(struct sim *sim)
             memcpy(&sim->ids[block][8 * i], &word, sizeof word);
         }
         for (uint32_t node = 1; node <= sim->row->peers; node++)
-            if (placed(sim, node, block, chosen))
+            if (sim->row->placement != PLACE_ALL && placed(sim, node, block, chosen))
                 give(sim, node, block);
     }
 }
@@ -192,9 +196,10 @@ static void poll(struct sim *sim)
 
     int64_t wake_us = session_wake_us(sim->session);
 
-    if (wake_us != INT64_MAX && (wake_us < sim->wake_us || sim->wake_us <= now_us)) {
+    /* Only the timer set last counts. */
+    if (wake_us != INT64_MAX && wake_us != sim->wake_us) {
         sim->wake_us = wake_us > now_us ? wake_us : now_us + 1;
-        simnet_timer(sim->net, sim->wake_us, TIMER_WAKE);
+        simnet_timer(sim->net, sim->wake_us, TIMER_WAKE | ++sim->wakes << 8);
     }
 }
 
@@ -333,18 +338,26 @@ static void greet(struct sim *sim, uint32_t node)
     session_peer slot;
     uint32_t count = 0;
 
-    if (sim->run->greeting == GREETING_FULL)
+    for (uint32_t block = 0; block < sim->row->blocks; block += 64) {
+        uint32_t left = sim->row->blocks - block;
+        uint64_t word = sim->held[(node - 1) * sim->words + block / 64];
+
+        count += (uint32_t)__builtin_popcountll(left < 64 ? word & ((1ull << left) - 1) : word);
+    }
+
+    size_t size = session_filter_size(count);
+
+    if (sim->run->greeting == GREETING_FULL) {
         hello.rtt_us = simnet_round_trip_us(sim->net, node);
+        hello.holds_all = size == 0 && count == sim->row->blocks;
+    }
     if (session_join(sim->session, now_us, node, &hello, &slot, NULL) != KV_OK)
         return; /* banned */
     sim->slots[node] = slot;
     sim->nodes[slot] = node;
-    if (sim->run->greeting != GREETING_FULL)
+    if (sim->run->greeting != GREETING_FULL || size == 0)
         return;
-    for (uint32_t block = 0; block < sim->row->blocks; block++)
-        count += holds(sim, node, block);
 
-    size_t size = session_filter_size(count);
     uint8_t *filter = must(malloc(size));
 
     session_filter_init(filter, size, count);
@@ -391,8 +404,10 @@ static void on_timer(void *context, uint64_t what)
         poll(sim);
         break;
     case TIMER_WAKE:
-        if (simnet_now_us(sim->net) >= sim->wake_us)
-            poll(sim);
+        if (what >> 8 != sim->wakes)
+            break;
+        sim->wake_us = INT64_MAX;
+        poll(sim);
         break;
     case TIMER_ORDER:
         request_next(sim);
@@ -409,7 +424,7 @@ static void on_timer(void *context, uint64_t what)
             simnet_timer(sim->net, simnet_now_us(sim->net) + DOWN_US,
                          TIMER_RETURN | (uint64_t)node << 8);
         }
-        if (sim->done < sim->row->blocks)
+        if (sim->done < sim->row->blocks && simnet_now_us(sim->net) < CHURN_US)
             disconnect_later(sim);
         poll_soon(sim);
         break;
@@ -504,7 +519,7 @@ struct sim_result sim_run(const struct sim_run *run)
     if (disconnects(&sim) > 0)
         disconnect_later(&sim);
 
-    simnet_run(sim.net, 3600ll * 1000000);
+    simnet_run(sim.net, 24 * 3600ll * 1000000);
 
     session_measure(sim.session, &sim.result.figures);
     sim.result.dups_late =

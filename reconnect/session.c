@@ -215,6 +215,26 @@ static session_verdict block_unwanted(session_machine *session, int64_t now_us,
     return SESSION_UNASKED;
 }
 
+/* How far apart blocks come, over stretches of a fiftieth of a second and more, for
+ * those of one message come all at once. */
+static void pace_note(session_machine *session, int64_t now_us)
+{
+    int64_t stretch_us = now_us - session->pace_us;
+
+    session->pace_blocks++;
+    if (stretch_us < PACE_STRETCH_US)
+        return;
+
+    int64_t gap_us = stretch_us / session->pace_blocks;
+
+    if (gap_us > GAP_MAX_US)
+        gap_us = GAP_MAX_US; /* a pause says nothing of the pace */
+    session->gap_ns =
+        session->gap_ns == 0 ? gap_us * 1000 : (session->gap_ns + gap_us * 1000) / 2;
+    session->pace_us = now_us;
+    session->pace_blocks = 0;
+}
+
 session_verdict session_block(session_machine *session, int64_t now_us, session_peer slot,
                               const uint8_t *id, size_t size, uint64_t *tag)
 {
@@ -249,6 +269,7 @@ session_verdict session_block(session_machine *session, int64_t now_us, session_
     }
     session->block_size +=
         ((int64_t)size - session->block_size) / (session->figures.blocks < 16 ? 2 : 16);
+    pace_note(session, now_us);
     session->figures.blocks++;
     session->figures.bytes += size;
     if (tag != NULL)

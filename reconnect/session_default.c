@@ -38,7 +38,7 @@ static uint32_t room_at(const session_machine *session, const struct peer *peer)
     int64_t window = peer->strikes != 0 ? 1 : (int64_t)peer->window;
 
     if (peer->service_ns > 0) {
-        int64_t useful = (peer->rtt_us + 200000) * 1000 / peer->service_ns + 2;
+        int64_t useful = (peer->rtt_least_us + 200000) * 1000 / peer->service_ns + 2;
 
         if (useful < window)
             window = useful;
@@ -90,18 +90,35 @@ static struct peer *best_peer(session_machine *session, const struct want *want,
     return best;
 }
 
+/* Peers with room for a run. One with less is left until it has answered more, for
+ * else its wants would trickle out in messages of one or two. */
 static uint32_t candidates_find(session_machine *session)
 {
     uint32_t count = 0;
 
-    /* Start at a moving place so that equals are not always taken in one order. */
     for (uint32_t i = 0; i < session->peer_count; i++) {
         const struct peer *peer = &session->peers[i];
 
-        if (peer->connected && room_at(session, peer) > 0)
+        if (!peer->connected)
+            continue;
+
+        uint32_t room = room_at(session, peer);
+
+        if (room >= RUN_WANTS || (room > 0 && room >= peer->copies.count))
             session->candidates[count++] = i;
     }
     return count;
+}
+
+static uint32_t candidate_drop(session_machine *session, const struct peer *peer,
+                               uint32_t count)
+{
+    uint32_t at = 0;
+
+    while (session->candidates[at] != peer_slot(session, peer))
+        at++;
+    session->candidates[at] = session->candidates[count - 1];
+    return count - 1;
 }
 
 static bool anyone_may_have(const session_machine *session, const struct want *want)
@@ -122,8 +139,8 @@ static bool in_flight(const struct want *want)
 static void starve(session_machine *session, int64_t now_us, uint32_t index)
 {
     session_want_place(session, index, PLACE_STARVED, false);
-    if (session->starved.count != 1)
-        return;
+    if (session->need_peers_us != NEVER)
+        return; /* it has been so for a while */
     session->need_pause_us = 0;
     session->need_peers_us =
         session->connected_count == 0 ? now_us : now_us + session->config.starved_min_us;
@@ -228,11 +245,15 @@ static void assign_queued(session_machine *session, int64_t now_us)
 
         struct peer *peer = best_peer(session, want, candidates);
 
-        if (peer == NULL) {
+        if (peer == NULL && anyone_may_have(session, want)) {
+            if (candidates == 0)
+                break;
             misses--;
-            if (anyone_may_have(session, want))
-                session_want_place(session, index, PLACE_QUEUED, false); /* to the end */
-            else if (in_flight(want))
+            session_want_place(session, index, PLACE_QUEUED, false); /* to the end */
+            continue;
+        }
+        if (peer == NULL) {
+            if (in_flight(want))
                 session_want_place(session, index, PLACE_FLYING, false);
             else
                 starve(session, now_us, index);
@@ -242,12 +263,26 @@ static void assign_queued(session_machine *session, int64_t now_us)
             want->holder = SESSION_NO_PEER;
         assign_run(session, now_us, peer, candidates);
         if (room_at(session, peer) == 0)
-            candidates = candidates_find(session);
+            candidates = candidate_drop(session, peer, candidates);
     }
     session->work_left = misses == 0 && session->queued.first != NONE && candidates > 0;
 }
 
 /* ---- Overdue ------------------------------------------------------------ */
+
+static uint32_t patience(int64_t wait_us)
+{
+    return wait_us < UINT32_MAX ? (uint32_t)wait_us : UINT32_MAX;
+}
+
+/* Look at it again at `until_us`, but not too soon. */
+static void copy_wait(const session_machine *session, struct copy *copy, int64_t now_us,
+                      int64_t until_us)
+{
+    int64_t soonest_us = now_us + session->config.timeout_min_us / 2;
+
+    copy->due_us = until_us > soonest_us ? until_us : soonest_us;
+}
 
 /* A copy has not been answered in time. Ask another peer too; if this is the
  * second time, or there is no other peer, give the copy up. False: not late yet. */
@@ -258,12 +293,15 @@ static bool copy_overdue(session_machine *session, int64_t now_us, struct peer *
     struct want *want = want_at(session, index);
     struct copy *copy = &want->copies[reference % 2];
     const struct copy *other = &want->copies[1 - reference % 2];
-    int64_t wait = copy->due_us - copy->sent_us;
+    int64_t wait = copy->wait_us;
+    int64_t until_us = copy->sent_us + wait + session_backlog_us(session);
 
     /* A peer that answers others is working: count from its last answer, for a while. */
-    if (peer->last_us > copy->sent_us && now_us - copy->sent_us < 4 * wait &&
-        peer->last_us + wait > now_us) {
-        copy->due_us = peer->last_us + wait;
+    if (peer->last_us > copy->sent_us && until_us < peer->last_us + wait)
+        until_us = peer->last_us + wait < copy->sent_us + 4 * wait ? peer->last_us + wait
+                                                                   : copy->sent_us + 4 * wait;
+    if (now_us < until_us) {
+        copy_wait(session, copy, now_us, until_us);
         return false;
     }
     peer->figures.overdue++;
@@ -272,12 +310,15 @@ static bool copy_overdue(session_machine *session, int64_t now_us, struct peer *
         want->tries++;
     if (other->peer == SESSION_NO_PEER && want->place == PLACE_FLYING &&
         anyone_may_have(session, want)) {
-        copy->due_us = now_us + 4 * wait;
+        copy->wait_us = patience(now_us - copy->sent_us + 4 * wait);
+        copy_wait(session, copy, now_us, copy->sent_us + copy->wait_us);
         session_want_place(session, index, PLACE_QUEUED, true);
         return true;
     }
     if (other->peer == SESSION_NO_PEER && want->place == PLACE_FLYING && want->tries < 3) {
-        copy->due_us = now_us + 2 * wait; /* nobody else to ask: it may just be slow */
+        /* Nobody else to ask: it may just be slow. */
+        copy->wait_us = patience(now_us - copy->sent_us + 2 * wait);
+        copy_wait(session, copy, now_us, copy->sent_us + copy->wait_us);
         return true;
     }
     session_copy_stop(session, reference);
@@ -465,6 +506,7 @@ static void on_joined(session_machine *session, int64_t now_us, struct peer *pee
 {
     (void)now_us;
     (void)peer;
+    session->need_peers_us = NEVER;
     requeue_starved(session, UINT32_MAX);
 }
 

@@ -76,7 +76,7 @@ kv_code session_join(session_machine *session, int64_t now_us, uint64_t name,
     peer->unsent_count = 0;
     peer->holds_all = hello != NULL && hello->holds_all;
     if (hello != NULL && hello->rtt_us > 0) {
-        peer->rtt_us = hello->rtt_us;
+        peer->rtt_us = peer->rtt_least_us = hello->rtt_us;
         peer->deviation_us = hello->rtt_us / 4;
         peer->rtt_known = true;
     }
@@ -184,6 +184,15 @@ void session_outbox_add(session_machine *session, struct peer *peer)
     session->outbox_last = peer_slot(session, peer);
 }
 
+/* How long everything in flight takes to come in at the present pace, two seconds at
+ * most: where this side is the bottleneck, no peer is to blame for that. */
+int64_t session_backlog_us(const session_machine *session)
+{
+    int64_t backlog_us = session->figures.in_flight * session->gap_ns / 1000;
+
+    return backlog_us < 2000000 ? backlog_us : 2000000;
+}
+
 void session_copy_start(session_machine *session, uint32_t index, uint32_t which,
                         struct peer *peer, int64_t now_us)
 {
@@ -200,6 +209,8 @@ void session_copy_start(session_machine *session, uint32_t index, uint32_t which
         slack = session->config.patience_us / 4;
     if (slack < expected / 2)
         slack = expected / 2;
+    if (slack < session_backlog_us(session))
+        slack = session_backlog_us(session);
 
     int64_t wait = (expected + slack) << (want->tries < 6 ? want->tries : 6);
 
@@ -209,6 +220,7 @@ void session_copy_start(session_machine *session, uint32_t index, uint32_t which
     *copy = (struct copy){ .sent_us = now_us,
                            .due_us = now_us + wait,
                            .expected_us = now_us + expected,
+                           .wait_us = (uint32_t)(wait < UINT32_MAX ? wait : UINT32_MAX),
                            .next = NONE,
                            .prev = peer->copies.last,
                            .peer = peer_slot(session, peer),
@@ -275,6 +287,7 @@ void session_peer_learn(session_machine *session, struct peer *peer, const struc
     if (!peer->rtt_known) {
         queue -= peer->service_ns / 1000; /* its own is part of the way there and back */
         peer->rtt_us = elapsed > 2 * queue ? elapsed - queue : elapsed / 2;
+        peer->rtt_least_us = peer->rtt_us;
         peer->deviation_us = elapsed / 8;
         peer->rtt_known = true;
         if (peer->window < WINDOW_FIRST)
@@ -288,6 +301,8 @@ void session_peer_learn(session_machine *session, struct peer *peer, const struc
             peer->service_ns += error * 1000 / (copy->ahead + 1) / 8;
         if (peer->rtt_us < 1)
             peer->rtt_us = 1;
+        if (peer->rtt_us < peer->rtt_least_us)
+            peer->rtt_least_us = peer->rtt_us;
         if (peer->service_ns < 0)
             peer->service_ns = 0;
         peer->deviation_us += ((error < 0 ? -error : error) - peer->deviation_us) / 4;

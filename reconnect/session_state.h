@@ -29,9 +29,11 @@ enum {
     RUN_BYTES = 32 << 10,       /* unless they are larger than this together */
     MISSES_MAX = 64,            /* wants that one round may pass over */
     MOVES_MAX = 256,            /* wants that one round may take from slow peers */
-    PROBE_FIRST = 4,            /* peers asked at once whether they have a want */
-    RETRIES_PER_TICK = 4,       /* starved wants tried again at one time */
-    STRIKES_STALLED = 3         /* timeouts in a row after which nothing new goes there */
+    GAP_MAX_US = 100000,
+    PACE_STRETCH_US = 20000,
+    PROBE_FIRST = 4,      /* peers asked at once whether they have a want */
+    RETRIES_PER_TICK = 4, /* starved wants tried again at one time */
+    STRIKES_STALLED = 3   /* timeouts in a row after which nothing new goes there */
 };
 
 #define NONE UINT32_MAX
@@ -42,9 +44,10 @@ enum want_place { PLACE_FREE, PLACE_QUEUED, PLACE_FLYING, PLACE_STARVED };
 
 struct copy {
     int64_t sent_us;
-    int64_t due_us;      /* overdue after this */
+    int64_t due_us;      /* look whether it is overdue then */
     int64_t expected_us; /* when it should be here */
     uint32_t next, prev; /* on its peer's list */
+    uint32_t wait_us;    /* what it is given to come, counted from sent_us */
     session_peer peer;   /* SESSION_NO_PEER: this copy is free */
     uint16_t ahead;      /* wants before it at the peer when it was sent */
 };
@@ -88,7 +91,8 @@ struct peer {
     uint16_t joining; /* counts its connections, for marks to lapse */
     uint8_t *filter;  /* what it holds, or NULL */
     size_t filter_size;
-    int64_t rtt_us; /* least wait for an answer, smoothed; a guess until known */
+    int64_t rtt_us;       /* least wait for an answer, smoothed; a guess until known */
+    int64_t rtt_least_us; /* of all so far: without the queues that we cause */
     int64_t deviation_us;
     int64_t service_ns; /* more for each want ahead, smoothed */
     int64_t last_us;    /* of the last answer, or of joining */
@@ -136,8 +140,10 @@ struct session_machine {
     int64_t need_peers_us, need_pause_us; /* when to ask for peers, then how long to wait */
     int64_t retry_us, retry_pause_us;     /* the same for starved wants */
     int64_t end_game_us, planned_us;
-    int64_t service_ns; /* of all peers together: what to expect of a new one */
-    int64_t block_size; /* smoothed */
+    int64_t service_ns;      /* of all peers together: what to expect of a new one */
+    int64_t block_size;      /* smoothed */
+    int64_t gap_ns, pace_us; /* between two blocks; when counting began */
+    int64_t pace_blocks;
     uint64_t random;
 
     session_entry entries[SESSION_ENTRIES_MAX];
@@ -224,6 +230,8 @@ void session_outbox_add(session_machine *session, struct peer *peer);
 void session_copy_start(session_machine *session, uint32_t index, uint32_t which,
                         struct peer *peer, int64_t now_us);
 void session_copy_stop(session_machine *session, uint32_t reference);
+
+int64_t session_backlog_us(const session_machine *session);
 
 /* Learn from an answer that came for a copy. */
 void session_peer_learn(session_machine *session, struct peer *peer, const struct copy *copy,
