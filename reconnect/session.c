@@ -385,6 +385,8 @@ bool session_poll(session_machine *session, int64_t now_us, session_action *out)
 {
     if (session->outbox_first == SESSION_NO_PEER &&
         (session->changed || now_us >= session_wake_us(session))) {
+        if (session->changed)
+            session->passed_over = 0;
         session->changed = false;
         session->rules->plan(session, now_us);
     }

@@ -249,6 +249,7 @@ static void assign_queued(session_machine *session, int64_t now_us)
             if (candidates == 0)
                 break;
             misses--;
+            session->passed_over++;
             session_want_place(session, index, PLACE_QUEUED, false); /* to the end */
             continue;
         }
@@ -265,7 +266,8 @@ static void assign_queued(session_machine *session, int64_t now_us)
         if (room_at(session, peer) == 0)
             candidates = candidate_drop(session, peer, candidates);
     }
-    session->work_left = misses == 0 && session->queued.first != NONE && candidates > 0;
+    session->work_left =
+        misses == 0 && candidates > 0 && session->passed_over < session->queued.count;
 }
 
 /* ---- Overdue ------------------------------------------------------------ */

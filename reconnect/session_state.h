@@ -140,6 +140,7 @@ struct session_machine {
     int64_t need_peers_us, need_pause_us; /* when to ask for peers, then how long to wait */
     int64_t retry_us, retry_pause_us;     /* the same for starved wants */
     int64_t end_game_us, planned_us;
+    uint32_t passed_over;    /* queued wants nobody had room for, since the last event */
     int64_t service_ns;      /* of all peers together: what to expect of a new one */
     int64_t block_size;      /* smoothed */
     int64_t gap_ns, pace_us; /* between two blocks; when counting began */

@@ -9,7 +9,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-enum { CASES = 300 };
+enum { CASES = 150 };
 
 TestSuite(session_property, .timeout = 3000);
 
