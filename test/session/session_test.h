@@ -60,6 +60,8 @@ static inline void want(session_machine *session, int64_t now_us, uint64_t first
     }
 }
 
+enum { ASKED_MAX = 1 << 18 };
+
 /* What a round of polling asked for. */
 struct asked {
     size_t messages, count, need_peers;
@@ -67,14 +69,14 @@ struct asked {
         session_peer peer;
         session_op op;
         uint64_t number;
-    } entries[4096];
+    } entries[ASKED_MAX];
 };
 
 static inline void poll_all(session_machine *session, int64_t now_us, struct asked *asked)
 {
     session_action action;
 
-    memset(asked, 0, sizeof *asked);
+    asked->messages = asked->count = asked->need_peers = 0;
     while (session_poll(session, now_us, &action)) {
         if (action.kind == SESSION_NEED_PEERS) {
             asked->need_peers++;
@@ -85,7 +87,7 @@ static inline void poll_all(session_machine *session, int64_t now_us, struct ask
             struct id id = id_of(action.entries[i].tag);
 
             cr_assert_eq(memcmp(id.bytes, action.entries[i].id, SESSION_ID_SIZE), 0);
-            cr_assert_lt(asked->count, 4096);
+            cr_assert_lt(asked->count, ASKED_MAX);
             asked->entries[asked->count].peer = action.peer;
             asked->entries[asked->count].op = action.entries[i].op;
             asked->entries[asked->count++].number = action.entries[i].tag;
