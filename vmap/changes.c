@@ -105,7 +105,33 @@ bool vtree_changes_set(struct vtree_changes *changes, kv_slice key, bool present
     return true;
 }
 
-const struct vtree_change *vtree_changes_find(const struct vtree_changes *changes, kv_slice key)
+void vtree_changes_restore(struct vtree_changes *changes, struct vtree_change *change,
+                           bool present, kv_slice value)
+{
+    change->present = present;
+    change->value = value;
+    changes->generation++;
+}
+
+void vtree_changes_remove(struct vtree_changes *changes, const struct vtree_change *change)
+{
+    size_t mask = changes->slot_count - 1;
+    size_t hole = (size_t)(slot_of(changes, change->key, change->hash) - changes->slots);
+    /* Close the hole: what probed past it moves into it (Knuth, 6.4, algorithm R). */
+    for (size_t at = (hole + 1) & mask; changes->slots[at] != NULL; at = (at + 1) & mask) {
+        size_t home = (size_t)changes->slots[at]->hash & mask;
+        if (((at - home) & mask) < ((at - hole) & mask))
+            continue;
+        changes->slots[hole] = changes->slots[at];
+        hole = at;
+    }
+    changes->slots[hole] = NULL;
+    changes->count--;
+    changes->sorted_count = 0;
+    changes->generation++;
+}
+
+struct vtree_change *vtree_changes_find(const struct vtree_changes *changes, kv_slice key)
 {
     return changes->count == 0 ? NULL : *slot_of(changes, key, hash_key(key));
 }

@@ -26,8 +26,11 @@ struct vtree_changes {
 /* The last change of a key counts. False: out of memory, nothing changed. */
 bool vtree_changes_set(struct vtree_changes *changes, kv_slice key, bool present,
                        kv_slice value);
-const struct vtree_change *vtree_changes_find(const struct vtree_changes *changes,
-                                              kv_slice key);
+/* Put a change back as it was, or out of the table again. */
+void vtree_changes_restore(struct vtree_changes *changes, struct vtree_change *change,
+                           bool present, kv_slice value);
+void vtree_changes_remove(struct vtree_changes *changes, const struct vtree_change *change);
+struct vtree_change *vtree_changes_find(const struct vtree_changes *changes, kv_slice key);
 /* Bring `sorted` up to date; false when out of memory. */
 bool vtree_changes_sort(struct vtree_changes *changes);
 void vtree_changes_clear(struct vtree_changes *changes);

@@ -97,6 +97,9 @@ static kv_code commit_batch(struct state *self, struct meta_version *info,
 static kv_code commit_as(struct state *self, uint64_t version, const vmap_digest *expected,
                          unsigned flags, kv_status *status)
 {
+    if (self->mark_count > 0)
+        return kv_fail(status, KV_BAD_STATE, "%zu savepoints of the working set are open",
+                       self->mark_count);
     kv_batch *batch = NULL;
     struct meta_head head = state_head_copy(self);
     struct meta_version *info = next_version(self, version);

@@ -96,12 +96,16 @@ kv_code state_map_open(struct state *self, const char *name, unsigned flags, vma
         return kv_fail(status, KV_TOO_BIG, "a state holds at most %u maps", STATE_MAPS_MAX);
     if (self->map_next == UINT32_MAX)
         return kv_fail(status, KV_TOO_BIG, "the state has used up its numbers for maps");
+    code = state_undo_reserve(self, status);
+    if (code != KV_OK)
+        return code;
     vmap *map = state_map_new(self, name, self->map_next, self->options.page_bits);
     if (map == NULL)
         return state_no_memory(status);
     code = state_map_insert(self, map, status);
     if (code != KV_OK)
         return code;
+    state_undo_note(self, (struct state_undo){ .map = map });
     self->map_next++;
     *out = map;
     return KV_OK;
@@ -116,6 +120,9 @@ kv_code state_map_drop(struct state *self, const char *name, kv_status *status)
     size_t place = state_map_place(self, name, &exact);
     if (!exact)
         return KV_NOT_FOUND;
+    if (self->mark_count > 0)
+        return kv_fail(status, KV_BAD_STATE,
+                       "map '%s' cannot be dropped while a savepoint is open", name);
     vmap *map = self->maps[place];
     void *grown = self->gone;
     if (!vtree_grow(&grown, &self->gone_capacity, self->gone_count + 1, sizeof(*self->gone)))
@@ -147,6 +154,7 @@ const char *vmap_name(const vmap *map)
 
 void state_forget_changes(struct state *self)
 {
+    state_savepoints_end(self);
     size_t kept = 0;
     for (size_t i = 0; i < self->map_count; i++) {
         vmap *map = self->maps[i];
@@ -212,9 +220,25 @@ static uint64_t changes_size(const struct state *self)
 
 static kv_code change(vmap *map, kv_slice key, bool present, kv_slice value, kv_status *status)
 {
+    struct state *self = map->self;
     uint64_t before = map->changes.arena.size;
+    struct state_undo undo = { .map = map };
+    bool noted = self->mark_count > 0;
+    kv_code code = state_undo_reserve(self, status);
+    if (code != KV_OK)
+        return code;
+    const struct vtree_change *old = noted ? vtree_changes_find(&map->changes, key) : NULL;
+    if (old != NULL)
+        undo = (struct state_undo){ map, NULL, old->value, old->present, false };
+    else
+        undo.made = true;
     if (!vtree_changes_set(&map->changes, key, present, value))
         return kv_fail(status, KV_NO_MEMORY, "no memory for a change of map '%s'", map->name);
+    if (noted) {
+        undo.change = vtree_changes_find(&map->changes, key);
+        state_undo_note(self, undo);
+        return KV_OK; /* staged, it could not be taken back */
+    }
     if (map->changes.arena.size != before &&
         changes_size(map->self) > map->self->options.batch_size)
         return state_stage(map->self, status);

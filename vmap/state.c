@@ -215,6 +215,8 @@ static void state_free(struct state *self)
         state_map_free(self->gone[i]);
     free(self->maps);
     free(self->gone);
+    free(self->undo);
+    free(self->marks);
     free(self->dropped);
     if (self->newest != NULL)
         state_moment_release(self, self->newest);

@@ -85,8 +85,8 @@ KV_API KV_MUST_CHECK kv_code vmap_get(vmap *map, kv_slice key, kv_value *out,
 KV_API KV_MUST_CHECK kv_code vmap_has(vmap *map, kv_slice key, bool *out, kv_status *status);
 
 /* Make the working set version state_version() + 1 of every map; without
- * changes too. `flags` may have KV_SYNC. On failure nothing is committed and
- * the working set stands as it was. */
+ * changes too. `flags` may have KV_SYNC. KV_BAD_STATE: a savepoint is open. On failure nothing
+ * is committed and the working set stands as it was. */
 KV_API KV_MUST_CHECK kv_code state_commit(state *state, unsigned flags, uint64_t *version,
                                           kv_status *status);
 /*
@@ -101,6 +101,29 @@ KV_API KV_MUST_CHECK kv_code state_commit_as(state *state, uint64_t version,
                                              kv_status *status);
 /* Drop every uncommitted change. */
 KV_API void state_rollback(state *state);
+
+/*
+ * Savepoints of the working set, for the nested execution of a block's transactions:
+ * rolling one back undoes every put, delete and map made since, exactly. They nest;
+ * naming an outer one ends the inner ones, and so does state_rollback. While one is
+ * open the changes since stay in memory, and maps cannot be dropped (KV_BAD_STATE).
+ */
+typedef struct state_savepoint {
+    uint32_t depth;
+    uint64_t serial;
+} state_savepoint;
+
+#define STATE_SAVEPOINTS_MAX 256u
+
+/* KV_TOO_BIG: STATE_SAVEPOINTS_MAX deep. */
+KV_API KV_MUST_CHECK kv_code state_savepoint_take(state *state, state_savepoint *out,
+                                                  kv_status *status);
+/* Undo all since, and end the savepoint. KV_BAD_STATE: ended already. */
+KV_API KV_MUST_CHECK kv_code state_savepoint_rollback(state *state, state_savepoint savepoint,
+                                                      kv_status *status);
+/* Keep all since, and end the savepoint. KV_BAD_STATE: ended already. */
+KV_API KV_MUST_CHECK kv_code state_savepoint_release(state *state, state_savepoint savepoint,
+                                                     kv_status *status);
 
 /* Go back to the kept version `version` for good: newer ones are removed. */
 KV_API KV_MUST_CHECK kv_code state_load_version(state *state, uint64_t version,

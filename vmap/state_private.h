@@ -30,6 +30,20 @@ struct vmap {
     struct vtree_changes changes;
 };
 
+/* One change since a savepoint, to take back. */
+struct state_undo {
+    vmap *map;
+    struct vtree_change *change; /* NULL: the map was made */
+    kv_slice value;              /* as they were */
+    bool present;
+    bool made; /* the change was */
+};
+
+struct state_mark { /* of a savepoint */
+    size_t undo_count;
+    uint64_t serial;
+};
+
 struct dropped_map {
     uint32_t map;
     uint64_t last; /* the last version that has it */
@@ -56,7 +70,12 @@ struct state {
     vmap **gone; /* dropped since the last commit */
     size_t gone_count, gone_capacity;
     uint32_t map_next;
-    bool staged; /* some changes are in state.staged */
+    bool staged;             /* some changes are in state.staged */
+    struct state_undo *undo; /* while savepoints are open: what to take back */
+    size_t undo_count, undo_capacity;
+    struct state_mark *marks; /* the open savepoints, outermost first */
+    size_t mark_count, mark_capacity;
+    uint64_t mark_serial;
     bool broken; /* a half-applied change must be finished by opening anew */
     struct vtree_buffer scratch;
 
@@ -102,6 +121,15 @@ void state_map_free(vmap *map);
 KV_MUST_CHECK kv_code state_map_insert(struct state *self, vmap *map, kv_status *status);
 size_t state_map_place(const struct state *self, const char *name, bool *exact);
 bool state_push_dropped(struct state *self, uint32_t map, uint64_t last);
+
+/* ---- savepoint.c -------------------------------------------------------- */
+
+/* Make room to note one more change, before it is made; nothing where no savepoint
+ * is open. */
+KV_MUST_CHECK kv_code state_undo_reserve(struct state *self, kv_status *status);
+/* Note what a change replaced, once it is made. */
+void state_undo_note(struct state *self, struct state_undo undo);
+void state_savepoints_end(struct state *self);
 
 /* ---- write.c ------------------------------------------------------------ */
 

@@ -435,6 +435,38 @@ static void reopen(struct run *run)
     open_all(run, database);
 }
 
+/* Changes under a savepoint, some under a second one inside, taken back or kept. */
+static void nest(struct run *run, unsigned depth)
+{
+    kv_status status = KV_STATUS_INIT;
+    state_savepoint savepoint;
+    struct model before;
+    model_init(&before, &run->universe);
+    model_copy(&before, &run->working, &run->universe);
+    need(run, state_savepoint_take(run->state, &savepoint, &status), &status,
+         "state_savepoint_take");
+    uint64_t count = random_below(&run->random, 60);
+    for (uint64_t i = 0; i < count; i++) {
+        change(run);
+        if (depth < 3 && random_below(&run->random, 40) == 0)
+            nest(run, depth + 1);
+    }
+    if (random_below(&run->random, 2) == 0) {
+        need(run, state_savepoint_rollback(run->state, savepoint, &status), &status,
+             "state_savepoint_rollback");
+        model_copy(&run->working, &before, &run->universe);
+    } else {
+        need(run, state_savepoint_release(run->state, savepoint, &status), &status,
+             "state_savepoint_release");
+    }
+    if (state_savepoint_release(run->state, savepoint, NULL) != KV_BAD_STATE)
+        fail(run, "an ended savepoint is taken for an open one");
+    size_t map = random_below(&run->random, MODEL_MAPS);
+    compare_working(run, map, random_below(&run->random, run->universe.count));
+    compare_walk(run, NULL, run->working.numbers[map], map);
+    model_free(&before);
+}
+
 static void operate(struct run *run)
 {
     uint64_t dice = random_below(&run->random, 2000);
@@ -466,6 +498,8 @@ static void operate(struct run *run)
         commit_wrong(run);
     } else if (dice < 1992) {
         reopen(run);
+    } else {
+        nest(run, 0);
     }
 }
 
