@@ -154,18 +154,23 @@ static void family_name(const char *space, char name[KV_SPACE_NAME_SIZE_MAX + 2]
     strcpy(name + escaped, space); /* the core checked its length */
 }
 
+/* Every handle must be kept or destroyed, or the engine aborts as it closes. */
 static kv_code adopt_families(struct rocks_db *self, char **names,
                               rocksdb_column_family_handle_t **handles, size_t count,
                               kv_status *status)
 {
+    kv_code code = KV_OK;
     for (size_t i = 0; i < count; i++) {
         if (strcmp(names[i], "default") == 0)
             self->unused = handles[i];
-        else if (!family_add(self, names[i] + (names[i][0] == '~'), handles[i]))
-            return kv_fail(status, KV_NO_MEMORY, "no memory for the spaces of %s",
-                           self->base.dir);
+        else if (code != KV_OK ||
+                 !family_add(self, names[i] + (names[i][0] == '~'), handles[i])) {
+            rocksdb_column_family_handle_destroy(handles[i]);
+            code =
+                kv_fail(status, KV_NO_MEMORY, "no memory for the spaces of %s", self->base.dir);
+        }
     }
-    return KV_OK;
+    return code;
 }
 
 static kv_code open_families(struct rocks_db *self, char **names, size_t count,

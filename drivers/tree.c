@@ -794,7 +794,7 @@ kv_code tree_new(struct tree **out, kv_status *status)
     tree->now = 1;
     tree->scratch = node_alloc(1, TREE_FAN * 3 / 2 + 4);
     struct tree_roots *roots = roots_copy(tree, NULL, 0);
-    atomic_init(&tree->roots, &roots->item);
+    atomic_init(&tree->roots, (struct tree_item *)roots);
     if (tree->scratch == NULL || roots == NULL) {
         tree_free(tree);
         return kv_fail(status, KV_NO_MEMORY, "out of memory for a tree");
