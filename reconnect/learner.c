@@ -472,7 +472,7 @@ kv_code reconnect_learner_retarget(reconnect_learner *learner, int64_t now_us,
         wire_put_renew(&peer->out, &renew);
         peer->messages_out++;
         learner->figures.messages_out++;
-        peer->renewing = true;
+        peer->renewing++;
         peer->asked_us = peer->heard_us = now_us;
     }
     return KV_OK;

@@ -92,12 +92,12 @@ struct peer {
     size_t sent;
     uint8_t nonce[WIRE_NONCE_SIZE];
     int64_t heard_us, asked_us;
-    uint64_t version; /* offered */
-    bool exact;       /* it is the goal */
-    bool renewing;    /* another offer was asked for */
-    bool same;        /* what it offered is our own version */
-    unsigned told;    /* lists of pages it gave */
-    uint16_t *maps;   /* our map to its, UINT16_MAX: it has none such */
+    uint64_t version;  /* offered */
+    bool exact;        /* it is the goal */
+    unsigned renewing; /* other offers were asked for and have not come */
+    bool same;         /* what it offered is our own version */
+    unsigned told;     /* lists of pages it gave */
+    uint16_t *maps;    /* our map to its, UINT16_MAX: it has none such */
     struct request *first, **last;
     uint64_t request_id;
     struct wire_out frame; /* a want frame under construction */

@@ -12,17 +12,22 @@ unsigned peer_number(const reconnect_learner *learner, const struct peer *peer)
     return (unsigned)(peer - learner->peers);
 }
 
-void peer_clear(struct peer *peer)
+static void clear_requests(struct peer *peer)
 {
-    wire_frames_clear(&peer->in);
-    wire_out_clear(&peer->out);
-    wire_out_clear(&peer->frame);
     while (peer->first != NULL) {
         struct request *request = peer->first;
         peer->first = request->next;
         free(request);
     }
     peer->last = &peer->first;
+}
+
+void peer_clear(struct peer *peer)
+{
+    wire_frames_clear(&peer->in);
+    wire_out_clear(&peer->out);
+    wire_out_clear(&peer->frame);
+    clear_requests(peer);
     free(peer->maps);
     peer->maps = NULL;
     peer->sent = 0;
@@ -154,6 +159,7 @@ kv_code reconnect_learner_join(reconnect_learner *learner, int64_t now_us, const
     memcpy(peer->name, cut, sizeof(cut));
     peer->last = &peer->first;
     peer->told = 0;
+    peer->renewing = 0;
     wire_frames_init(&peer->in, WIRE_GREETING_SIZE_MAX);
     peer_say_hello(learner, now_us, peer);
     if (peer->out.failed)
@@ -217,8 +223,13 @@ static kv_code hear_offer(reconnect_learner *learner, int64_t now_us, struct pee
     kv_code code = wire_get_offer(body, &offer, status);
     if (code != KV_OK)
         return code;
+    /* What was asked of another version before this one is not answered now. */
+    clear_requests(peer);
+    if (peer->renewing > 0 && --peer->renewing > 0) {
+        free(offer.maps); /* the goal moved on since */
+        return KV_OK;
+    }
     peer->phase = PEER_SERVING;
-    peer->renewing = false;
     peer->same = offer.same;
     peer->version = offer.version;
     peer->in.size_max = (size_t)learner->settings.frame_size_max + 1024;
@@ -236,7 +247,7 @@ static kv_code hear(reconnect_learner *learner, int64_t now_us, struct peer *pee
     if (type == WIRE_CHALLENGE && peer->phase == PEER_GREETED)
         return hear_challenge(learner, peer, body, status);
     if (type == WIRE_OFFER && (peer->phase == PEER_GREETED || peer->phase == PEER_PROVED ||
-                               (peer->phase == PEER_SERVING && peer->renewing)))
+                               (peer->phase == PEER_SERVING && peer->renewing > 0)))
         return hear_offer(learner, now_us, peer, body, status);
     if (type == WIRE_GOT && peer->phase == PEER_SERVING && !pushes)
         return diff_got(learner, now_us, peer, body, status);
@@ -359,7 +370,7 @@ void reconnect_learner_tick(reconnect_learner *learner, int64_t now_us)
         if (learner->phase != RECONNECT_RUNNING || !reconnect_learner_peer_live(learner, i))
             continue;
         bool waiting = peer->phase < PEER_SERVING || peer->first != NULL ||
-                       learner_pushes(learner) || peer->renewing;
+                       learner_pushes(learner) || peer->renewing > 0;
         if (waiting && now_us - peer->heard_us > (int64_t)learner->settings.idle_timeout_us)
             peer_drop(learner, now_us, peer, false, KV_TIMEOUT, "silent for too long");
     }
