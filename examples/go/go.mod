@@ -1,0 +1,3 @@
+module example.org/balances
+
+go 1.19
