@@ -86,12 +86,19 @@ static void name_listener(struct query_listener *listener, const char *host)
              strchr(host, ':') != NULL ? "tcp://[%s]:%s" : "tcp://%s:%s", host, port);
 }
 
+/* getaddrinfo takes any number and keeps its lower 16 bits. */
+static bool is_port(const char *text)
+{
+    size_t size = strspn(text, "0123456789");
+    return size > 0 && size <= 5 && text[size] == '\0' && strtoul(text, NULL, 10) <= 65535;
+}
+
 static kv_code bind_tcp(const char *address, bool shared, struct query_listener *out,
                         kv_status *status)
 {
     char host[256];
     const char *place = address + strlen("tcp://"), *port = strrchr(place, ':');
-    if (port == NULL || port == place || strlen(place) >= sizeof(host))
+    if (port == NULL || port == place || !is_port(port + 1) || strlen(place) >= sizeof(host))
         return bad_address(address, status);
     size_t size = (size_t)(port - place);
     if (place[0] == '[' && place[size - 1] == ']') {
