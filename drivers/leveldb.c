@@ -24,7 +24,7 @@
 static const kv_option_spec level_option_specs[] = {
     { "block_cache", KV_OPTION_SIZE, "256MiB", MIB, UINT64_C(1) << 40,
       "Memory for blocks read from disk", NULL },
-    { "write_buffer", KV_OPTION_SIZE, "32MiB", 64 * 1024, UINT64_C(1) << 30,
+    { "write_buffer", KV_OPTION_SIZE, "32MiB", 1u << 16, UINT64_C(1) << 30,
       "Memory for writes not yet in tables; up to twice this is in use", NULL },
     { "block_size", KV_OPTION_SIZE, "4KiB", 1024, MIB,
       "Bytes in a block, the unit of reading and caching", NULL },

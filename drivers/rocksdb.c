@@ -151,7 +151,7 @@ static void family_name(const char *space, char name[KV_SPACE_NAME_SIZE_MAX + 2]
 {
     bool escaped = space[0] == '~' || strcmp(space, "default") == 0;
     name[0] = '~';
-    strcpy(name + escaped, space); /* the core checked its length */
+    memcpy(name + escaped, space, strlen(space) + 1); /* the core checked its length */
 }
 
 /* Every handle must be kept or destroyed, or the engine aborts as it closes. */
@@ -177,7 +177,8 @@ static kv_code open_families(struct rocks_db *self, char **names, size_t count,
                              kv_status *status)
 {
     const rocksdb_options_t *options = self->settings.options;
-    const rocksdb_options_t **each = calloc(count, sizeof(rocksdb_options_t *));
+    const rocksdb_options_t **each =
+        calloc(count, sizeof(*each)); /* NOLINT(bugprone-sizeof-*) */
     rocksdb_column_family_handle_t **handles = calloc(count, sizeof(*handles));
     const char *const *family_names = (const char *const *)names;
     kv_code code = KV_NO_MEMORY;

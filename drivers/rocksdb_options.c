@@ -95,7 +95,7 @@ static void set_tables(const struct rocks_settings *settings, const kv_options *
 static kv_code set_compression(rocksdb_options_t *rocks, const kv_options *options,
                                kv_status *status)
 {
-    int middle, bottom;
+    int middle = -1, bottom = -1;
     kv_code code = choose(options, "kv.rocksdb.compression", compressions, &middle, status);
     if (code == KV_OK)
         code = choose(options, "kv.rocksdb.bottom_compression", compressions, &bottom, status);
@@ -156,7 +156,7 @@ kv_code rocks_settings_init(struct rocks_settings *settings, const kv_options *o
             status, KV_INVALID,
             "kv.rocksdb.write_buffers is more than half of kv.rocksdb.memory_budget");
 
-    int recovery;
+    int recovery = 0;
     kv_code code = choose(options, "kv.rocksdb.wal_recovery", recoveries, &recovery, status);
     if (code != KV_OK)
         return code;

@@ -41,7 +41,8 @@ struct kv_options {
 
 static kv_code no_memory(kv_status *status)
 {
-    return kv_fail(status, KV_NO_MEMORY, "no memory for the options");
+    kv_fail(status, KV_NO_MEMORY, "no memory for the options");
+    return KV_NO_MEMORY;
 }
 
 static kv_code replace_text(char **text, const char *value, kv_status *status)

@@ -278,7 +278,7 @@ static kv_space *space_new(kv_db *db, const char *name)
         free(core);
         return NULL;
     }
-    strcpy(core->name, name); /* its length was checked */
+    memcpy(core->name, name, strlen(name) + 1); /* its length was checked */
     space->db = db;
     space->core = core;
     space->name = core->name;

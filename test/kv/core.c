@@ -36,16 +36,19 @@ ParameterizedTestParameters(core, spaces)
     return all_drivers();
 }
 
+enum { NAMES_SIZE = 1024 };
+
 static bool join_name(void *context, const char *name)
 {
     char *list = context;
-    strcat(strcat(list, name), " ");
+    size_t used = strlen(list);
+    snprintf(list + used, NAMES_SIZE - used, "%s ", name);
     return true;
 }
 
 static void expect_spaces(kv_db *db, const char *expected)
 {
-    char list[256] = "";
+    char list[NAMES_SIZE] = "";
     cr_assert_eq(kv_space_list(db, join_name, list, NULL), KV_OK);
     cr_assert_str_eq(list, expected);
 }
@@ -252,15 +255,14 @@ ParameterizedTest(struct row *row, core, refusals)
 }
 
 struct figures {
-    char names[1024];
+    char names[NAMES_SIZE];
     uint64_t spaces, iterators;
 };
 
 static void note_figure(void *context, const kv_stat *stat)
 {
     struct figures *figures = context;
-    if (strlen(figures->names) < 512)
-        strcat(strcat(figures->names, stat->name), " ");
+    join_name(figures->names, stat->name);
     if (strcmp(stat->name, "spaces") == 0)
         figures->spaces = stat->number;
     if (strcmp(stat->name, "live_iterators") == 0)

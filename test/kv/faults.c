@@ -135,7 +135,7 @@ static void damage_table(const char *dir, bool middle)
         cr_assert_eq(stat(scratch_join(path, dir, entry->d_name), &info), 0);
         if (info.st_size > size) {
             size = info.st_size;
-            strcpy(largest, path);
+            memcpy(largest, path, sizeof(largest));
         }
     }
     closedir(stream);
