@@ -63,6 +63,19 @@ void side_reopen(struct side *side)
     open_both(side);
 }
 
+void side_open_at(struct side *side, const char *driver, const char *dir)
+{
+    memset(side, 0, sizeof(*side));
+    MUST(kv_options_new(driver, dir, tables, &side->options, status));
+    open_both(side);
+}
+
+void side_shut(struct side *side)
+{
+    close_both(side);
+    kv_options_free(side->options);
+}
+
 void side_close(struct side *side)
 {
     close_both(side);

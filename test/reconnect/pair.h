@@ -27,6 +27,9 @@ struct side {
 
 /* Open a state of its own; every failure of these ends the test. */
 void side_open(struct side *side, const char *driver, const char *page_bits);
+/* Open the state in `dir`, which side_shut leaves. */
+void side_open_at(struct side *side, const char *driver, const char *dir);
+void side_shut(struct side *side);
 /* Close and open again. */
 void side_reopen(struct side *side);
 /* Close, and remove the folder. */
