@@ -247,14 +247,16 @@ static kv_code learn(struct way *up, struct way *down, reconnect_learner *learne
         }
         int64_t until = out.size > 0 ? 0 : reconnect_learner_wake_us(learner);
         struct parcel *parcel = parcels_take(&down->arrived, until, &closed);
-        if (parcel != NULL &&
-            !reconnect_learner_input(learner, now_us(), peer,
-                                     kv_bytes(parcel->bytes, parcel->size), status))
-            code = status->code;
-        free(parcel);
+        bool came = parcel != NULL;
+        if (came) {
+            if (!reconnect_learner_input(learner, now_us(), peer,
+                                         kv_bytes(parcel->bytes, parcel->size), status))
+                code = status->code;
+            free(parcel);
+        }
         if (closed)
             reconnect_learner_leave(learner, now_us(), peer, "connection lost");
-        else if (parcel == NULL && out.size == 0)
+        else if (!came && out.size == 0)
             reconnect_learner_tick(learner, now_us());
     }
     kv_slice last = reconnect_learner_output(learner, now_us(), peer);
