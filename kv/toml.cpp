@@ -34,6 +34,26 @@ bool join(const toml::array &list, std::string &out)
     return true;
 }
 
+/* Fill in the kind of `node` and its value; `text` keeps the bytes. */
+void describe(const toml::node &node, kv_toml_item &item, std::string &text)
+{
+    if (node.is_table()) {
+        item.kind = KV_TOML_TABLE;
+    } else if (const auto *flag = node.as_boolean()) {
+        item.kind = KV_TOML_BOOL;
+        item.number = flag->get() ? 1 : 0;
+    } else if (const auto *number = node.as_integer()) {
+        item.kind = KV_TOML_INT;
+        item.number = number->get();
+    } else if (const auto *string = node.as_string()) {
+        item.kind = KV_TOML_TEXT;
+        text = string->get();
+    } else if (const auto *list = node.as_array(); list != nullptr && join(*list, text)) {
+        item.kind = KV_TOML_TEXT;
+    }
+    item.text = text.c_str();
+}
+
 kv_code visit_table(const walk &walk, const std::string &prefix, const toml::table &table)
 {
     for (auto &&[key, node] : table) {
@@ -41,18 +61,7 @@ kv_code visit_table(const walk &walk, const std::string &prefix, const toml::tab
         std::string text;
         kv_toml_item item = { name.c_str(), KV_TOML_OTHER, nullptr, 0,
                               static_cast<unsigned>(key.source().begin.line) };
-        if (node.is_table())
-            item.kind = KV_TOML_TABLE;
-        else if (const auto *flag = node.as_boolean())
-            item.kind = KV_TOML_BOOL, item.number = flag->get() ? 1 : 0;
-        else if (const auto *number = node.as_integer())
-            item.kind = KV_TOML_INT, item.number = number->get();
-        else if (const auto *string = node.as_string())
-            item.kind = KV_TOML_TEXT, text = string->get();
-        else if (const auto *list = node.as_array(); list != nullptr && join(*list, text))
-            item.kind = KV_TOML_TEXT;
-        item.text = text.c_str();
-
+        describe(node, item, text);
         kv_code code = walk.visit(walk.context, &item);
         if (code == KV_OK && node.is_table())
             code = visit_table(walk, name + ".", *node.as_table());
