@@ -14,6 +14,7 @@
 #include "drivers/tree_iter.h"
 #include "kv/folder.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -240,7 +241,7 @@ static kv_code shadow_repair(const kv_options *options, kv_status *status)
 
 static void plan_free(struct shadow_plan *plan)
 {
-    for (size_t i = 0; i < plan->count; i++)
+    for (size_t i = 0; i < plan->count && plan->records != NULL; i++)
         tree_record_release(plan->records[i]);
     free(plan->changes);
     free(plan->records);
@@ -271,6 +272,7 @@ static kv_code plan_add(struct shadow_plan *plan, const char *space, struct tree
     kv_code code = plan_grow(plan, status);
     if (code != KV_OK)
         return code;
+    assert(plan->changes != NULL && plan->records != NULL);
     kv_slice key = tree_record_key(record);
     plan->changes[plan->count] = (struct shadow_change){
         .name = shadow_name_of(space, key),

@@ -1,6 +1,7 @@
 /* shadow_file.c - reading and writing the files of the shadow driver. */
 #include "drivers/shadow_file.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -171,12 +172,12 @@ static kv_code write_all(const struct shadow_files *files, int file, const char 
             continue;
         if (written <= 0)
             return fail_errno(files, "write", name, status);
-        for (size_t left = (size_t)written; left > 0;) {
+        for (size_t left = (size_t)written; left > 0 && count > 0;) {
             size_t some = left < parts->iov_len ? left : parts->iov_len;
             parts->iov_base = (char *)parts->iov_base + some;
             parts->iov_len -= some;
             left -= some;
-            if (parts->iov_len == 0 && count > 0) {
+            if (parts->iov_len == 0) {
                 parts++;
                 count--;
             }
@@ -537,6 +538,7 @@ static kv_code visit_one(struct shadow_files *files, const char *text, shadow_vi
     kv_code code = read_file(files, files->records, path, &bytes, &size, status);
     if (code != KV_OK)
         return code;
+    assert(bytes != NULL);
     seen.fault = record_fault(bytes, size, &seen.name, &seen, space);
     if (seen.fault != NULL)
         code = put_aside(files, &seen.name, status);
@@ -655,6 +657,7 @@ kv_code shadow_intent_visit(struct shadow_files *files,
     kv_code code = read_file(files, files->dir, INTENT, &bytes, &size, status);
     if (code != KV_OK)
         return code;
+    assert(bytes != NULL);
     const char *fault = header_fault(bytes, size, intent_magic);
     if (fault == NULL && load64(bytes + 24) != size)
         fault = "its sizes do not fit";

@@ -350,6 +350,7 @@ static bool edit(struct tree *tree, struct tree_node *old, unsigned at, unsigned
 static void join(struct tree *tree, const struct tree_node *parent, unsigned *at,
                  unsigned *remove, struct tree_entry *small)
 {
+    assert(small->child != NULL);
     if (small->child->item.size >= TREE_FAN / 4 || parent->item.size < 2)
         return;
     unsigned beside = *at > 0 ? *at - 1 : 1;
