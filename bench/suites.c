@@ -7,6 +7,7 @@
 
 const bench_suite *const bench_suites[] = { &bench_suite_kv,
                                             &bench_suite_reconnect,
+                                            &bench_suite_query,
                                             &bench_suite_self,
                                             &bench_suite_session,
                                             &bench_suite_txn,

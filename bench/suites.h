@@ -6,6 +6,7 @@
 
 extern const bench_suite bench_suite_kv;
 extern const bench_suite bench_suite_reconnect;
+extern const bench_suite bench_suite_query;
 extern const bench_suite bench_suite_self;
 extern const bench_suite bench_suite_session;
 extern const bench_suite bench_suite_txn;
