@@ -190,12 +190,24 @@ static bool escape_ascii(struct query_buffer *buffer, uint8_t c)
     return true;
 }
 
+/* ASCII that stands for itself in a JSON string. */
+static bool is_plain(uint8_t c)
+{
+    static const uint64_t set[4] = { UINT64_C(0xafffffbb00000000), UINT64_C(0xffffffffefffffff),
+                                     0, 0 };
+    return (set[c >> 6] >> (c & 63) & 1) != 0;
+}
+
 void query_buffer_json(struct query_buffer *buffer, kv_slice text)
 {
     const uint8_t *in = text.data;
     size_t plain = 0; /* where the run written as it is begins */
     query_buffer_literal(buffer, "\"");
     for (size_t i = 0; i < text.size;) {
+        if (is_plain(in[i])) {
+            i++;
+            continue;
+        }
         size_t size = utf8_size(in + i, text.size - i);
         bool line = size == 3 && in[i] == 0xe2 && in[i + 1] == 0x80 &&
                     (in[i + 2] == 0xa8 || in[i + 2] == 0xa9);

@@ -415,9 +415,9 @@ static int on_header_field(http_parser *parser, const char *at, size_t size)
         return -1;
     if (memchr(at, ' ', size) != NULL)
         return fault(conn, 400, "400 space in a header's name\n");
-    for (size_t i = 0; i < size; i++)
-        if (conn->name_size < sizeof(conn->name))
-            conn->name[conn->name_size++] = at[i];
+    size_t room = sizeof(conn->name) - conn->name_size; /* no known name is cut */
+    memcpy(conn->name + conn->name_size, at, size < room ? size : room);
+    conn->name_size += size < room ? size : room;
     return 0;
 }
 
