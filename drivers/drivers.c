@@ -8,7 +8,5 @@ const kv_driver *const kv_drivers_built_in[] = {
 #if STATEKV_DRIVER_LEVELDB
     &leveldb_driver,
 #endif
-    &memory_driver,
-    &shadow_driver,
-    NULL,
+    &memory_driver,  &shadow_driver, NULL,
 };

@@ -12,7 +12,7 @@ struct store {
 
 /* Each aborts with a message when it fails. */
 void store_open(struct store *store, const char *driver);
-void store_close(struct store *store); /* keeps the folder */
+void store_close(struct store *store);   /* keeps the folder */
 void store_abandon(struct store *store); /* close, whatever comes of it */
 void store_reopen(struct store *store, const char *driver);
 void store_remove(struct store *store); /* close and delete the folder */
