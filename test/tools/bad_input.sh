@@ -17,6 +17,12 @@ unchanged() {
     same "the store is unchanged" "$after" "$before"
 }
 
+# unmoved: the same after a refused import, by version and app hash.
+versions=$(statekv versions "${db[@]}")
+unmoved() {
+    same "the state after a refused import" "$(statekv versions "${db[@]}")" "$versions"
+}
+
 # The command line and the config file.
 refused 2 'no database named' statekv kv get key
 refused 2 'no-such-engine' statekv kv get --db "no-such-engine:$tmp/data" key
@@ -64,7 +70,7 @@ unchanged
 bad_tsv() { # LINES MESSAGE
     printf "$1" >"$tmp/bad.tsv"
     refused 2 "$2" statekv import "${db[@]}" --batch 1 bank "$tmp/bad.tsv"
-    unchanged
+    unmoved
 }
 bad_tsv '6b33\t7633\n6b3\t76\n' 'bad.tsv:2: key: odd number of hex digits, 3'
 bad_tsv '6b33\t7633\n6b34\t76z4\n' 'bad.tsv:2: value: character 3 is not a hex digit'
@@ -83,7 +89,7 @@ unchanged
 bad_json() { # TEXT MESSAGE
     printf '%s' "$1" >"$tmp/bad.json"
     refused 2 "$2" statekv import "${db[@]}" --batch 1 - "$tmp/bad.json"
-    unchanged
+    unmoved
 }
 bad_json $'{"bank":{\n"a":1,\n"b":' 'bad.json:3: no JSON'
 bad_json '{"bank":{"a":1,"b":"cut' 'bad.json:1: no JSON'
