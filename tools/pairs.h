@@ -19,7 +19,7 @@ KV_MUST_CHECK kv_code pairs_of_tsv(const struct input *input, const char *map,
  * Every scalar and every empty container of every member of `app_state`, or of
  * the top level where there is none; `map` NULL, or only that member. The key
  * is its JSON Pointer inside the member without the leading slash, the value
- * its compact JSON, numbers as written.
+ * its compact JSON, numbers as written. A name given twice in one object is told twice.
  */
 KV_MUST_CHECK kv_code pairs_of_json(const struct input *input, const char *map,
                                     pairs_visit *visit, void *context, kv_status *status);
