@@ -144,7 +144,7 @@ void query_http_conn_init(struct query_http_conn *conn, struct query_http *http,
 void query_http_conn_clear(struct query_http_conn *conn);
 
 /* Output beyond which feed pauses before the next request. */
-enum { QUERY_HTTP_OUT_PAUSE = 256 << 10 };
+enum { QUERY_HTTP_OUT_PAUSE = 32 << 10 };
 
 /*
  * Take bytes that arrived and append answers to `out`. After data[size]

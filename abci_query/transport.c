@@ -15,7 +15,8 @@ enum {
     PING_MS = 27 * 1000, /* WebSockets, as CometBFT does */
     SILENT_MS = 30 * 1000 + PING_MS,
     BACKLOG = 1024,
-    METRICS_EXTRA = 16 /* connections to metrics above the limit */
+    METRICS_EXTRA = 16, /* connections to metrics above the limit */
+    TURNS = 4 /* connections with held input served between two looks at the sockets */
 };
 
 struct client {
@@ -29,12 +30,13 @@ struct client {
     uv_shutdown_t shutdown;
     struct query_worker *worker;
     struct client *next, *prev;
+    struct client *ready_next, *ready_prev; /* while `ready` */
     struct query_http_conn conn;
     struct query_subscriber subscriber; /* the owner of conn */
     struct query_tls_session *tls;
     struct query_buffer sending, waiting; /* being written; to be written after it */
     struct query_buffer held;             /* read, but not yet served */
-    bool writing, stopped, ended, closing;
+    bool writing, stopped, ended, closing, ready;
     unsigned phases; /* conn.phases when phase_deadline was set */
     uint64_t phase_deadline, write_deadline, heard, pinged;
 };
@@ -64,6 +66,8 @@ struct query_worker {
     struct listener *listeners;
     size_t listener_count;
     struct client *clients;
+    struct client *ready_first, *ready_last; /* held input waits for its turn */
+    uv_idle_t turn;
     struct query_buffer out, plain, wire;
     struct query_latency latency;
     char *input; /* READ_SIZE and its padding */
@@ -84,11 +88,33 @@ static void on_client_closed(uv_handle_t *handle)
     free(client);
 }
 
+/* Pipelined requests beyond one portion wait here, so that who sends a thousand at once
+ * does not hold up who sends one. */
+static void ready_add(struct client *client);
+
+static void ready_remove(struct client *client)
+{
+    struct query_worker *worker = client->worker;
+    if (!client->ready)
+        return;
+    client->ready = false;
+    if (client->ready_prev != NULL)
+        client->ready_prev->ready_next = client->ready_next;
+    else
+        worker->ready_first = client->ready_next;
+    if (client->ready_next != NULL)
+        client->ready_next->ready_prev = client->ready_prev;
+    else
+        worker->ready_last = client->ready_prev;
+    client->ready_next = client->ready_prev = NULL;
+}
+
 static void client_close(struct client *client)
 {
     if (client->closing)
         return;
     client->closing = true;
+    ready_remove(client);
     if (client->prev != NULL)
         client->prev->next = client->next;
     else
@@ -105,7 +131,6 @@ static void on_shutdown(uv_shutdown_t *request, int status)
     (void)client; /* the peer's end, or the linger deadline, closes it */
 }
 
-static void client_serve(struct client *client, const char *data, size_t size);
 static void client_settle(struct client *client);
 
 static void on_written(uv_write_t *request, int status)
@@ -233,10 +258,7 @@ static void client_settle(struct client *client)
     if (client->closing || client->writing)
         return;
     if (client->held.size > 0) {
-        struct query_buffer held = client->held;
-        client->held = (struct query_buffer)QUERY_BUFFER_INIT;
-        client_serve(client, held.data, held.size);
-        query_buffer_clear(&held);
+        ready_add(client);
         return;
     }
     if (client->conn.phase == QUERY_HTTP_CLOSING && !client->ended) {
@@ -273,42 +295,67 @@ static void count_latency(struct query_latency *latency, uint64_t requests, uint
     query_count(&latency->sum_ns, elapsed_ns);
 }
 
-/* Feed requests and send their answers until all is taken, or the socket is full. */
+/* Feed one portion of requests and send its answers; what is left waits for a turn. */
 static void client_serve(struct client *client, const char *data, size_t size)
 {
     struct query_worker *worker = client->worker;
     struct query_buffer *out = &worker->out;
     struct query_http *http = client->conn.http;
-    for (;;) {
-        uint64_t start = uv_hrtime();
-        uint64_t before = query_counter_read(&http->counts.requests) +
-                          query_counter_read(&http->counts.messages);
-        query_buffer_reset(out, OUT_KEEP);
-        size_t taken = query_http_feed(&client->conn, data, size, out);
-        count_latency(&worker->latency,
-                      query_counter_read(&http->counts.requests) +
-                          query_counter_read(&http->counts.messages) - before,
-                      uv_hrtime() - start);
-        client_send(client, out);
-        if (client->closing)
-            return;
-        data += taken;
-        size -= taken;
-        if (size == 0 || client->writing)
-            break;
-    }
-    if (size > 0)
-        query_buffer_add(&client->held, data, size);
+    uint64_t start = uv_hrtime();
+    uint64_t before =
+        query_counter_read(&http->counts.requests) + query_counter_read(&http->counts.messages);
+    query_buffer_reset(out, OUT_KEEP);
+    size_t taken = query_http_feed(&client->conn, data, size, out);
+    count_latency(&worker->latency,
+                  query_counter_read(&http->counts.requests) +
+                      query_counter_read(&http->counts.messages) - before,
+                  uv_hrtime() - start);
+    client_send(client, out);
+    if (client->closing)
+        return;
+    query_buffer_add(&client->held, data + taken, size - taken);
     if (client->held.failed) {
         client_close(client);
         return;
     }
-    if (client->writing && !client->stopped && client->conn.phase != QUERY_HTTP_SOCKET) {
+    if ((client->writing || client->held.size > 0) && !client->stopped &&
+        client->conn.phase != QUERY_HTTP_SOCKET) {
         client->stopped = true;
         uv_read_stop(&client->as.stream);
     }
     set_deadline(client);
     client_settle(client);
+}
+
+static void on_turn(uv_idle_t *turn)
+{
+    struct query_worker *worker = turn->data;
+    for (int i = 0; i < TURNS && worker->ready_first != NULL; i++) {
+        struct client *client = worker->ready_first;
+        struct query_buffer held = client->held;
+        ready_remove(client);
+        client->held = (struct query_buffer)QUERY_BUFFER_INIT;
+        client_serve(client, held.data, held.size);
+        query_buffer_clear(&held);
+    }
+    if (worker->ready_first == NULL)
+        uv_idle_stop(turn);
+}
+
+static void ready_add(struct client *client)
+{
+    struct query_worker *worker = client->worker;
+    if (client->ready)
+        return;
+    client->ready = true;
+    client->ready_next = NULL;
+    client->ready_prev = worker->ready_last;
+    if (worker->ready_last != NULL)
+        worker->ready_last->ready_next = client;
+    else
+        worker->ready_first = client;
+    worker->ready_last = client;
+    uv_idle_start(&worker->turn, on_turn);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
@@ -580,10 +627,12 @@ static kv_code start_loop(struct query_worker *worker, struct query_listener *li
     if (fault == 0)
         fault = uv_timer_init(&worker->loop, &worker->tick);
     if (fault == 0)
+        fault = uv_idle_init(&worker->loop, &worker->turn);
+    if (fault == 0)
         fault = uv_timer_start(&worker->tick, on_tick, TICK_MS, TICK_MS);
     if (fault != 0)
         return kv_fail(status, KV_IO, "event loop: %s", uv_strerror(fault));
-    worker->wake.data = worker->tick.data = worker;
+    worker->wake.data = worker->tick.data = worker->turn.data = worker;
     kv_code code = KV_OK;
     for (size_t i = 0; i < worker->listener_count && code == KV_OK; i++)
         code = listen_on(worker, &worker->listeners[i], &listeners[i], status);
