@@ -79,11 +79,23 @@ static void drop_view(reconnect_link *link)
     link->view = NULL;
 }
 
+static void queue_leave(reconnect_link *link)
+{
+    reconnect_link **at = &link->teacher->queue;
+    if (!link->queued)
+        return;
+    while (*at != link)
+        at = &(*at)->queue_next;
+    *at = link->queue_next;
+    link->queued = false;
+}
+
 void reconnect_link_free(reconnect_link *link)
 {
     if (link == NULL)
         return;
     drop_view(link);
+    queue_leave(link);
     link->teacher->figures.links_now--;
     wire_frames_clear(&link->in);
     wire_out_clear(&link->out);
@@ -324,6 +336,35 @@ static bool allowed(reconnect_teacher *teacher, int64_t now_us)
     return teacher->allowance > 0;
 }
 
+/*
+ * Whether `link` may make a frame. Under rate_max links take turns, a frame each, in
+ * the order in which they were refused: whoever happens to ask just when there is
+ * something to give would else get it all.
+ */
+static bool its_turn(reconnect_link *link, int64_t now_us)
+{
+    reconnect_teacher *teacher = link->teacher;
+    if (teacher->settings.rate_max == 0)
+        return true;
+    if (link->phase != LINK_PUSHING && (link->phase != LINK_SERVING || link->first == NULL)) {
+        queue_leave(link);
+        return true; /* it has nothing to send */
+    }
+    if (allowed(teacher, now_us) && (teacher->queue == NULL || teacher->queue == link)) {
+        queue_leave(link);
+        return true;
+    }
+    if (!link->queued) {
+        reconnect_link **last = &teacher->queue;
+        while (*last != NULL)
+            last = &(*last)->queue_next;
+        *last = link;
+        link->queue_next = NULL;
+        link->queued = true;
+    }
+    return false;
+}
+
 static kv_code check_time(const reconnect_link *link, int64_t now_us, kv_status *status)
 {
     const reconnect_settings *settings = &link->teacher->settings;
@@ -342,7 +383,7 @@ kv_slice reconnect_link_output(reconnect_link *link, int64_t now_us)
     kv_code code = KV_OK;
     if (link->phase < LINK_ENDING)
         code = check_time(link, now_us, &status);
-    if (code == KV_OK && link->out.size == 0 && allowed(link->teacher, now_us)) {
+    if (code == KV_OK && link->out.size == 0 && its_turn(link, now_us)) {
         if (link->phase == LINK_SERVING)
             code = serve_next(link, &status);
         else if (link->phase == LINK_PUSHING)
@@ -384,6 +425,8 @@ int64_t reconnect_link_wake_us(const reconnect_link *link)
     if (link->phase == LINK_PUSHING && push_wake_us(link) < wake)
         wake = push_wake_us(link);
     const reconnect_teacher *teacher = link->teacher;
+    if (teacher->allowance > 0 && link->queued && teacher->queue == link)
+        return teacher->allowance_us;
     if (settings->rate_max > 0 && teacher->allowance <= 0) {
         double wait_us = (1 - teacher->allowance) * 1e6 / (double)settings->rate_max;
         int64_t allowed_us = teacher->allowance_us + (int64_t)wait_us + 1;

@@ -28,6 +28,7 @@ struct reconnect_teacher {
     reconnect_teacher_figures figures;
     double allowance; /* bytes that may be sent now, under rate_max */
     int64_t allowance_us;
+    reconnect_link *queue; /* links that were refused for want of it, in turn */
 };
 
 /* A want frame that waits, and how far it is served. */
@@ -42,6 +43,8 @@ struct waiting {
 
 struct reconnect_link {
     reconnect_teacher *teacher;
+    reconnect_link *queue_next;
+    bool queued; /* in the teacher's queue */
     char name[RECONNECT_PEER_NAME_SIZE];
     enum link_phase phase;
     kv_status status; /* why it ended badly */
