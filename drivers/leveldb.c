@@ -9,7 +9,7 @@
 #include "drivers/drivers.h"
 #include "drivers/engine_error.h"
 #include "drivers/engine_handles.h"
-#include "drivers/level_log.h"
+#include "drivers/engine_log.h"
 #include "drivers/leveldb_view.h"
 #include "kv/folder.h"
 
@@ -203,13 +203,13 @@ static kv_code level_open(kv_db *db, const kv_options *options, kv_status *statu
         code = level_view_make(db->dir, &self->view, status);
     kv_status suspect = KV_STATUS_INIT;
     if (code == KV_OK)
-        code = level_logs_check(db->dir, &suspect, status);
+        code = engine_logs_check(db->dir, &suspect, status);
     if (code == KV_OK) {
         char *error = NULL;
         self->level =
             leveldb_open(self->options, self->view == NULL ? db->dir : self->view, &error);
-        if (error != NULL) /* the engine does not name the file */
-            kv_fail(suspect.code == KV_OK ? NULL : status, suspect.code, "%s", suspect.message);
+        if (error != NULL && suspect.code != KV_OK) /* the engine does not name the file */
+            kv_fail(status, suspect.code, "%s", suspect.message);
         code = settle(db, error, status);
     }
     if (code != KV_OK)

@@ -9,6 +9,7 @@
 #include "drivers/drivers.h"
 #include "drivers/engine_error.h"
 #include "drivers/engine_handles.h"
+#include "drivers/engine_log.h"
 #include "drivers/rocksdb_options.h"
 #include "kv/folder.h"
 
@@ -182,6 +183,7 @@ static kv_code open_families(struct rocks_db *self, char **names, size_t count,
     rocksdb_column_family_handle_t **handles = calloc(count, sizeof(*handles));
     const char *const *family_names = (const char *const *)names;
     kv_code code = KV_NO_MEMORY;
+    kv_status suspect = KV_STATUS_INIT;
     char *error = NULL;
     if (each == NULL || handles == NULL) {
         kv_fail(status, code, "no memory to open %s", self->base.dir);
@@ -190,12 +192,17 @@ static kv_code open_families(struct rocks_db *self, char **names, size_t count,
     for (size_t i = 0; i < count; i++)
         each[i] = options;
 
+    code = engine_logs_check(self->base.dir, &suspect, status);
+    if (code != KV_OK)
+        goto out;
     if ((self->base.flags & KV_OPEN_READ) != 0)
         self->rocks = rocksdb_open_for_read_only_column_families(
             options, self->base.dir, (int)count, family_names, each, handles, 0, &error);
     else
         self->rocks = rocksdb_open_column_families(options, self->base.dir, (int)count,
                                                    family_names, each, handles, &error);
+    if (error != NULL && suspect.code != KV_OK) /* the engine may not name the file */
+        kv_fail(status, suspect.code, "%s", suspect.message);
     code = settle(&self->base, error, status);
     if (code == KV_OK)
         code = adopt_families(self, names, handles, count, status);

@@ -33,16 +33,24 @@ static const unsigned char intent_magic[8] = { 's', 'h', 'a', 'd', 'o', 'w', 'i'
 
 /* ---- Small things ------------------------------------------------------------ */
 
-static kv_code fail_errno(const struct shadow_files *files, const char *what, const char *name,
-                          kv_status *status)
+/* `name` is in the folder `dir`, one of the two that are open. */
+static kv_code fail_at(const struct shadow_files *files, int dir, const char *what,
+                       const char *name, kv_status *status)
 {
+    const char *folder = dir == files->records && dir != files->dir ? RECORDS "/" : "";
     kv_code code = KV_IO;
     if (errno == ENOSPC || errno == EDQUOT)
         code = KV_NO_SPACE;
     else if (errno == ENOMEM)
         code = KV_NO_MEMORY;
-    return kv_fail(status, code, "cannot %s %s/%s: %s", what, files->path, name,
+    return kv_fail(status, code, "cannot %s %s/%s%s: %s", what, files->path, folder, name,
                    strerror(errno));
+}
+
+static kv_code fail_errno(const struct shadow_files *files, const char *what, const char *name,
+                          kv_status *status)
+{
+    return fail_at(files, files->dir, what, name, status);
 }
 
 static void store32(unsigned char *to, uint32_t number)
@@ -158,7 +166,7 @@ void shadow_files_close(struct shadow_files *files)
 
 /* ---- Writing ------------------------------------------------------------------ */
 
-static kv_code write_all(const struct shadow_files *files, int file, const char *name,
+static kv_code write_all(const struct shadow_files *files, int dir, int file, const char *name,
                          struct iovec *parts, int count, kv_status *status)
 {
     while (count > 0) {
@@ -171,7 +179,7 @@ static kv_code write_all(const struct shadow_files *files, int file, const char 
         if (written < 0 && errno == EINTR)
             continue;
         if (written <= 0)
-            return fail_errno(files, "write", name, status);
+            return fail_at(files, dir, "write", name, status);
         for (size_t left = (size_t)written; left > 0 && count > 0;) {
             size_t some = left < parts->iov_len ? left : parts->iov_len;
             parts->iov_base = (char *)parts->iov_base + some;
@@ -201,13 +209,13 @@ static kv_code write_beside(struct shadow_files *files, int dir, const char *nam
 {
     int file = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (file < 0)
-        return fail_errno(files, "make", name, status);
+        return fail_at(files, dir, "make", name, status);
 
-    kv_code code = write_all(files, file, name, parts, count, status);
+    kv_code code = write_all(files, dir, file, name, parts, count, status);
     if (code == KV_OK && fsync(file) != 0)
-        code = fail_errno(files, "sync", name, status);
+        code = fail_at(files, dir, "sync", name, status);
     if (close(file) != 0 && code == KV_OK)
-        code = fail_errno(files, "close", name, status);
+        code = fail_at(files, dir, "close", name, status);
     if (code != KV_OK)
         unlinkat(dir, name, 0);
     return code;
@@ -222,8 +230,10 @@ static kv_code sync_folder(struct shadow_files *files, const char *name, kv_stat
 {
     int folder = openat(files->records, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
-        return fail_errno(files, "open folder", name, status);
-    kv_code code = fsync(folder) == 0 ? KV_OK : fail_errno(files, "sync folder", name, status);
+        return fail_at(files, files->records, "open folder", name, status);
+    kv_code code = fsync(folder) == 0
+                       ? KV_OK
+                       : fail_at(files, files->records, "sync folder", name, status);
     close(folder);
     return code;
 }
@@ -231,7 +241,8 @@ static kv_code sync_folder(struct shadow_files *files, const char *name, kv_stat
 static kv_code make_folder(struct shadow_files *files, const char *name, kv_status *status)
 {
     if (mkdirat(files->records, name, 0755) != 0)
-        return errno == EEXIST ? KV_OK : fail_errno(files, "make folder", name, status);
+        return errno == EEXIST ? KV_OK
+                               : fail_at(files, files->records, "make folder", name, status);
     return fsync(files->records) == 0 ? KV_OK
                                       : fail_errno(files, "sync folder", RECORDS, status);
 }
@@ -262,7 +273,7 @@ static kv_code put_file(struct shadow_files *files, const struct shadow_change *
     if (code == KV_OK)
         code = write_beside(files, files->records, beside, parts, 4, status);
     if (code == KV_OK && renameat(files->records, beside, files->records, path) != 0) {
-        code = fail_errno(files, "rename", beside, status);
+        code = fail_at(files, files->records, "rename", beside, status);
         unlinkat(files->records, beside, 0);
     }
     return code;
@@ -276,7 +287,7 @@ static kv_code apply(struct shadow_files *files, const struct shadow_change *cha
     char path[PATH_SIZE];
     record_path(path, &change->name, "");
     if (unlinkat(files->records, path, 0) != 0 && errno != ENOENT)
-        return fail_errno(files, "remove", path, status);
+        return fail_at(files, files->records, "remove", path, status);
     return KV_OK;
 }
 
@@ -429,12 +440,12 @@ static kv_code read_file(const struct shadow_files *files, int dir, const char *
     *size = 0;
     int file = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (file < 0)
-        return errno == ENOENT ? KV_NOT_FOUND : fail_errno(files, "open", name, status);
+        return errno == ENOENT ? KV_NOT_FOUND : fail_at(files, dir, "open", name, status);
     kv_code code = KV_OK;
     unsigned char *bytes = NULL;
     size_t got = 0;
     if (fstat(file, &info) != 0)
-        code = fail_errno(files, "read", name, status);
+        code = fail_at(files, dir, "read", name, status);
     else if ((bytes = malloc((size_t)info.st_size + 1)) == NULL)
         code = kv_fail(status, KV_NO_MEMORY, "out of memory for file %s/%s", files->path, name);
     while (code == KV_OK && got < (size_t)info.st_size) {
@@ -442,7 +453,7 @@ static kv_code read_file(const struct shadow_files *files, int dir, const char *
         if (some < 0 && errno == EINTR)
             continue;
         if (some < 0)
-            code = fail_errno(files, "read", name, status);
+            code = fail_at(files, dir, "read", name, status);
         if (some <= 0)
             break;
         got += (size_t)some;
@@ -521,7 +532,7 @@ static kv_code put_aside(struct shadow_files *files, const struct shadow_name *n
     if (mkdirat(files->dir, ASIDE, 0755) != 0 && errno != EEXIST)
         return fail_errno(files, "make folder", ASIDE, status);
     if (renameat(files->records, path, files->dir, aside) != 0)
-        return fail_errno(files, "put aside", path, status);
+        return fail_at(files, files->records, "put aside", path, status);
     return KV_OK;
 }
 
@@ -585,7 +596,7 @@ static kv_code visit_folder(struct shadow_files *files, const char *name, shadow
         errno = 0;
     }
     if (code == KV_OK && errno != 0)
-        code = fail_errno(files, "read folder", name, status);
+        code = fail_at(files, files->records, "read folder", name, status);
     closedir(list);
     return code;
 }

@@ -108,6 +108,10 @@ int main(int argc, char **argv)
         return 1;
     }
     unsigned long all = shared->calls;
+    if (all < 2) {
+        fprintf(stderr, "%s makes no calls of kind %s that are seen\n", argv[1], argv[2]);
+        return 1;
+    }
     for (unsigned long nth = 1; nth <= all; nth += step)
         counts[turn_apart(shared, argv[1], kind, nth, error)]++;
     printf("%s: %lu calls of kind %s; failed in turn: %lu told, %lu absorbed with all data "

@@ -1,5 +1,5 @@
-/* level_log.c - the records of LevelDB's logs, as its doc/log_format.md gives them. */
-#include "drivers/level_log.h"
+/* engine_log.c - the records of a log, as LevelDB's doc/log_format.md gives them. */
+#include "drivers/engine_log.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,6 +13,7 @@
 enum {
     BLOCK_SIZE = 32768,
     HEADER_SIZE = 7, /* masked CRC-32C of type and data, size of the data, type */
+    TYPE_MAX = 4,    /* full, first, middle, last; RocksDB has more, for reused logs */
     NAME_SIZE = 64   /* of a log or MANIFEST */
 };
 
@@ -75,6 +76,8 @@ static bool block_check(const struct place *place, const unsigned char *block, s
         size_t left = size - at - HEADER_SIZE;
         if (header[6] == 0 && length == 0)
             return true; /* room set aside and not used */
+        if (header[6] > TYPE_MAX)
+            return false; /* not ours to judge: the engine knows, or refuses it */
         if (length > left) {
             if (size == BLOCK_SIZE || crc_fit(header, 0, left) >= 0)
                 kv_fail(place->status, KV_CORRUPT,
@@ -155,7 +158,7 @@ static void current_read(const char *dir, char name[NAME_SIZE])
     fclose(file);
 }
 
-kv_code level_logs_check(const char *dir, kv_status *suspect, kv_status *status)
+kv_code engine_logs_check(const char *dir, kv_status *suspect, kv_status *status)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     char name[NAME_SIZE];
