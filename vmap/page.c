@@ -260,6 +260,23 @@ vmap_node vtree_page_node(const struct vtree_page *page)
     return slot_node(page, page->slots - 1, fold_height(page->count), 0);
 }
 
+unsigned vtree_page_rounds(const struct vtree_page *page)
+{
+    return fold_height(page->count);
+}
+
+vmap_node vtree_page_slot(const struct vtree_page *page, unsigned round, size_t index,
+                          size_t *width)
+{
+    size_t base = 0;
+    *width = page->count;
+    for (unsigned i = 0; i < round; i++) {
+        base += *width;
+        *width = (*width + 1) / 2;
+    }
+    return slot_node(page, base, round, index);
+}
+
 size_t vtree_page_find(const struct vtree_page *page, kv_slice key, bool *exact)
 {
     size_t low = 0, high = page->count;

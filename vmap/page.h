@@ -59,6 +59,12 @@ kv_slice vtree_page_key(const struct vtree_page *page, size_t index);
 vmap_node vtree_page_entry(const struct vtree_page *page, size_t index);
 vmap_node vtree_page_node(const struct vtree_page *page); /* the page's own */
 
+/* Rounds of the page's fold, and its node in place `index` after `round` of them;
+ * `width` gets how many nodes that round leaves. */
+unsigned vtree_page_rounds(const struct vtree_page *page);
+vmap_node vtree_page_slot(const struct vtree_page *page, unsigned round, size_t index,
+                          size_t *width);
+
 /* The first entry with a key >= `key`, or count; `exact` tells equality. */
 size_t vtree_page_find(const struct vtree_page *page, kv_slice key, bool *exact);
 

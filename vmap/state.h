@@ -163,6 +163,16 @@ KV_API KV_MUST_CHECK kv_code state_view_prove(state_view *view, const char *map,
                                               kv_value *value, vmap_proof *out,
                                               kv_status *status);
 
+/*
+ * Prove the pairs of `map` in `range` (NULL: all), at most `count_max` >= 1 of
+ * them and about `size_max` bytes: with them come the digests that lead to the
+ * map's root, and the pairs next to the run on either side. Release `out`.
+ */
+KV_API KV_MUST_CHECK kv_code state_view_prove_range(state_view *view, const char *map,
+                                                    const kv_range *range, size_t count_max,
+                                                    size_t size_max, kv_value *out,
+                                                    kv_status *status);
+
 /* Recompute every digest of every map from the pairs, on all cores. KV_CORRUPT
  * names the first map and key or page that differs. `progress` may be NULL. */
 KV_API KV_MUST_CHECK kv_code state_view_verify(state_view *view,

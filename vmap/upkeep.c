@@ -164,8 +164,9 @@ static kv_code sweep_history(struct state *self, kv_batch *batch)
 static bool sweep_is_due(const struct state *self)
 {
     const struct meta_head *head = &self->head;
-    return head->history_garbage > 0 &&
-           (self->upkeep_force || head->history_garbage >= STATE_SWEEP_RECORDS ||
+    /* The figures are estimates after a crash: who asks for it gets the walk. */
+    return self->upkeep_force || head->history_garbage >= STATE_SWEEP_RECORDS ||
+           (head->history_garbage > 0 &&
             head->history_garbage * STATE_SWEEP_SHARE >= head->history_records);
 }
 

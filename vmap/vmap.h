@@ -112,6 +112,22 @@ KV_API KV_MUST_CHECK kv_code vmap_proof_verify(const vmap_proof *proof,
                                                kv_slice key, const kv_slice *value,
                                                kv_status *status);
 
+/* ---- Range proofs ------------------------------------------------------- */
+
+#define VMAP_RANGE_PROOF_SIZE_MAX (1u << 28) /* bytes that are looked at */
+
+/*
+ * Check that `proof` (docs/proofs.md has its bytes) shows the pairs of a map
+ * with the root `root` whose keys lie in `range`: all of them from range->first
+ * on, up to its end or to the last pair given. `visit` gets each pair once all
+ * is proven, in key order; false stops it. `more`: the proof ends before the
+ * range does, ask again from behind the last key. KV_UNPROVEN.
+ */
+KV_API KV_MUST_CHECK kv_code
+vmap_range_proof_verify(kv_slice proof, const vmap_digest *root, const kv_range *range,
+                        bool (*visit)(void *context, kv_slice key, kv_slice value),
+                        void *context, bool *more, kv_status *status);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

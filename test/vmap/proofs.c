@@ -335,3 +335,106 @@ Test(proofs, only_neighbours_show_an_absence)
     }
     fixture_close(&fixture);
 }
+
+/* ---- Ranges -------------------------------------------------------------- */
+
+struct seen {
+    unsigned count;
+    unsigned next; /* the number of the key that must come next */
+};
+
+static bool see(void *context, kv_slice key, kv_slice value)
+{
+    struct seen *seen = context;
+    char expected[8];
+    snprintf(expected, sizeof(expected), "k%03u", seen->next);
+    cr_assert_eq(kv_compare(key, kv_text(expected)), 0, "%.*s is not %s", (int)key.size,
+                 (const char *)key.data, expected);
+    cr_assert_eq(value.size, 5u);
+    seen->next += 2;
+    seen->count++;
+    return true;
+}
+
+Test(proofs, ranges_in_parts)
+{
+    struct fixture fixture;
+    vmap_digest root;
+    fill(&fixture);
+    need(state_view_root(fixture.view, "bank", &root, NULL));
+    for (unsigned low = 0; low < 2 * FORGE_KEYS; low += 7) {
+        for (unsigned high = low; high <= 2 * FORGE_KEYS + 4; high += 13) {
+            char first[8], limit[8];
+            struct seen seen = { 0, low + low % 2 };
+            bool more = true;
+            snprintf(first, sizeof(first), "k%03u", low);
+            snprintf(limit, sizeof(limit), "k%03u", high);
+            while (more) {
+                kv_value proof;
+                kv_range range = { kv_text(first), kv_text(limit) };
+                kv_status status = KV_STATUS_INIT;
+                need(state_view_prove_range(fixture.view, "bank", &range, 11, 1 << 20, &proof,
+                                            NULL));
+                cr_assert_eq(vmap_range_proof_verify(proof.bytes, &root, &range, see, &seen,
+                                                     &more, &status),
+                             KV_OK, "%s", status.message);
+                kv_value_release(&proof);
+                snprintf(first, sizeof(first), "k%03u", seen.next);
+            }
+            unsigned last = high < 2 * FORGE_KEYS ? high : 2 * FORGE_KEYS;
+            unsigned expected = last > low ? (last + 1) / 2 - (low + 1) / 2 : 0;
+            cr_assert_eq(seen.count, expected, "[%u, %u) gave %u", low, high, seen.count);
+        }
+    }
+    fixture_close(&fixture);
+}
+
+static bool ignore(void *context, kv_slice key, kv_slice value)
+{
+    (void)context;
+    (void)key;
+    (void)value;
+    return true;
+}
+
+Test(proofs, no_byte_of_a_range_may_change)
+{
+    struct fixture fixture;
+    vmap_digest root, other;
+    kv_value proof, empty;
+    bool more;
+    fill(&fixture);
+    kv_range range = { kv_text("k050"), kv_text("k090") };
+    kv_range wider = { kv_text("k010"), kv_text("k090") };
+    need(state_view_root(fixture.view, "bank", &root, NULL));
+    need(state_view_root(fixture.view, "acc", &other, NULL));
+    need(state_view_prove_range(fixture.view, "bank", &range, 100, 1 << 20, &proof, NULL));
+    need(vmap_range_proof_verify(proof.bytes, &root, &range, ignore, NULL, &more, NULL));
+    cr_assert_eq(
+        vmap_range_proof_verify(proof.bytes, &other, &range, ignore, NULL, &more, NULL),
+        KV_UNPROVEN);
+    cr_assert_eq(vmap_range_proof_verify(proof.bytes, &root, &wider, ignore, NULL, &more, NULL),
+                 KV_UNPROVEN);
+    cr_assert_eq(
+        vmap_range_proof_verify(kv_bytes("", 0), &root, &range, ignore, NULL, &more, NULL),
+        KV_UNPROVEN);
+    uint8_t *bytes = malloc(proof.bytes.size + 1);
+    for (size_t i = 0; i < proof.bytes.size; i++) {
+        for (unsigned bit = 0; bit < 8; bit++) {
+            memcpy(bytes, proof.bytes.data, proof.bytes.size);
+            bytes[i] ^= (uint8_t)(1u << bit);
+            cr_assert_eq(vmap_range_proof_verify(kv_bytes(bytes, proof.bytes.size), &root,
+                                                 &range, ignore, NULL, &more, NULL),
+                         KV_UNPROVEN, "byte %zu bit %u", i, bit);
+        }
+        cr_assert_eq(vmap_range_proof_verify(kv_bytes(proof.bytes.data, i), &root, &range,
+                                             ignore, NULL, &more, NULL),
+                     KV_UNPROVEN);
+    }
+    free(bytes);
+    kv_value_release(&proof);
+    need(state_view_prove_range(fixture.view, "zz", NULL, 10, 1 << 20, &empty, NULL));
+    root = vmap_empty_root();
+    need(vmap_range_proof_verify(empty.bytes, &root, NULL, ignore, NULL, &more, NULL));
+    fixture_close(&fixture);
+}
