@@ -14,6 +14,7 @@
 #include "kv/folder.h"
 
 #include <dirent.h>
+#include <endian.h>
 #include <leveldb/c.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -67,6 +68,8 @@ struct level_iter {
     leveldb_iterator_t *cursor;
     kv_range range; /* its bytes in `bounds` */
     char *bounds;
+    const char *end;     /* of the value last taken, for is_same_block */
+    uint64_t limit_head; /* the limit's first bytes as a number, all ones for none */
 };
 
 struct level_batch {
@@ -260,6 +263,14 @@ static void level_snapshot_release(kv_snapshot *snapshot)
 
 /* ---- Iterators ----------------------------------------------------------- */
 
+/* The first eight bytes as a number that sorts like them, zeros for what lacks. */
+static inline uint64_t head(kv_slice bytes)
+{
+    uint64_t number = 0;
+    memcpy(&number, bytes.data, bytes.size < sizeof(number) ? bytes.size : sizeof(number));
+    return be64toh(number);
+}
+
 static kv_code level_iter_open(kv_iter *iter, const kv_read *read, const kv_range *range,
                                kv_status *status)
 {
@@ -274,6 +285,7 @@ static kv_code level_iter_open(kv_iter *iter, const kv_read *read, const kv_rang
         memcpy(self->bounds + first.size, limit.data, limit.size);
     self->range.first = kv_bytes(self->bounds, first.size);
     self->range.limit = kv_bytes(self->bounds + first.size, limit.size);
+    self->limit_head = limit.size == 0 ? UINT64_MAX : head(limit);
     self->cursor = leveldb_create_iterator(level_db_of(iter->space->db)->level,
                                            read_options(iter->space->db, read));
     return KV_OK;
@@ -306,6 +318,18 @@ static void level_iter_verify(kv_iter *iter)
     }
 }
 
+/* Off every entry: the end, or a fault, now recorded. */
+static bool leave(struct level_iter *self)
+{
+    level_iter_verify(&self->base);
+    return false;
+}
+
+static inline void remember_end(struct level_iter *self)
+{
+    self->end = (const char *)self->base.value.data + self->base.value.size;
+}
+
 static inline bool below_limit(const struct level_iter *self)
 {
     return self->range.limit.size == 0 || kv_compare(self->base.key, self->range.limit) < 0;
@@ -331,6 +355,8 @@ static inline bool take(struct level_iter *self)
 static bool land(struct level_iter *self)
 {
     bool within = take(self) && below_limit(self) && from_first(self);
+    if (within)
+        remember_end(self);
     return is_sound(self) && within;
 }
 
@@ -387,21 +413,41 @@ static bool level_iter_seek_for_prev(kv_iter *iter, kv_slice key)
  */
 enum { BLOCK_ENTRY_HEAD_MAX = 15, BLOCK_KEY_TAIL = 8 };
 
-static inline bool is_same_block(const struct level_iter *self, const char *end)
+static inline bool is_same_block(const struct level_iter *self)
 {
-    size_t distance = (size_t)((const char *)self->base.value.data - end);
+    size_t distance = (size_t)((const char *)self->base.value.data - self->end);
     return distance <= self->base.key.size + BLOCK_KEY_TAIL + BLOCK_ENTRY_HEAD_MAX;
+}
+
+/* Whether the entry is plainly below the limit, told without a call. */
+static inline bool is_far_below_limit(const struct level_iter *self)
+{
+    return self->base.key.size >= sizeof(uint64_t) && head(self->base.key) < self->limit_head;
+}
+
+static __attribute__((noinline)) bool next_with_care(struct level_iter *self)
+{
+    bool within = below_limit(self);
+    if (within && is_same_block(self)) {
+        remember_end(self);
+        return true;
+    }
+    remember_end(self);
+    return is_sound(self) && within;
 }
 
 static bool level_iter_next(kv_iter *iter)
 {
     struct level_iter *self = level_iter_of(iter);
-    const char *end = (const char *)iter->value.data + iter->value.size;
     leveldb_iter_next(self->cursor);
-    bool on = take(self);
-    if (on && is_same_block(self, end) && below_limit(self))
-        return true;
-    return is_sound(self) && on && below_limit(self);
+    if (!leveldb_iter_valid(self->cursor))
+        return leave(self);
+    iter->key.data = leveldb_iter_key(self->cursor, &iter->key.size);
+    iter->value.data = leveldb_iter_value(self->cursor, &iter->value.size);
+    if (!is_same_block(self) || !is_far_below_limit(self))
+        return next_with_care(self);
+    remember_end(self);
+    return true;
 }
 
 static bool level_iter_prev(kv_iter *iter)

@@ -8,25 +8,15 @@ const kv_range kv_everything = { { NULL, 0 }, { NULL, 0 } };
 
 /* ---- Keys and ranges as the driver takes them ---------------------------- */
 
-kv_code kv_full_key_init_slow(struct kv_full_key *full, const kv_space *space, kv_slice key,
-                              kv_status *status)
+kv_code kv_full_key_allocate(struct kv_full_key *full, size_t size, kv_status *status)
 {
-    size_t size = space->prefix_size + key.size;
-    unsigned char *bytes = full->stack;
-    if (size > sizeof(full->stack)) {
-        bytes = full->heap = malloc(size);
-        if (bytes == NULL)
-            return kv_fail(status, KV_NO_MEMORY, "no memory for a key of %zu bytes", size);
-    }
-    bytes[0] = space->prefix[0];
-    bytes[1] = space->prefix[1]; /* the key goes over it where the prefix is short */
-    if (key.size > 0)
-        memcpy(bytes + space->prefix_size, key.data, key.size);
-    full->key = kv_bytes(bytes, size);
+    full->heap = malloc(size);
+    if (full->heap == NULL)
+        return kv_fail(status, KV_NO_MEMORY, "no memory for a key of %zu bytes", size);
     return KV_OK;
 }
 
-void kv_full_key_clear_slow(struct kv_full_key *full)
+void kv_full_key_free(struct kv_full_key *full)
 {
     free(full->heap);
 }

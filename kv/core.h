@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 struct kv_core {
     kv_options *options; /* our own copy, for checkpoints */
@@ -49,9 +50,8 @@ struct kv_full_key {
     unsigned char stack[KV_KEY_STACK_SIZE];
 };
 
-kv_code kv_full_key_init_slow(struct kv_full_key *full, const kv_space *space, kv_slice key,
-                              kv_status *status);
-void kv_full_key_clear_slow(struct kv_full_key *full);
+kv_code kv_full_key_allocate(struct kv_full_key *full, size_t size, kv_status *status);
+void kv_full_key_free(struct kv_full_key *full);
 
 static inline kv_code kv_full_key_init(struct kv_full_key *full, const kv_space *space,
                                        kv_slice key, kv_status *status)
@@ -60,13 +60,27 @@ static inline kv_code kv_full_key_init(struct kv_full_key *full, const kv_space 
     full->heap = NULL;
     if (space->prefix_size == 0)
         return KV_OK;
-    return kv_full_key_init_slow(full, space, key, status);
+
+    unsigned char *bytes = full->stack;
+    size_t size = space->prefix_size + key.size;
+    if (size > sizeof(full->stack)) {
+        kv_code code = kv_full_key_allocate(full, size, status);
+        if (code != KV_OK)
+            return code;
+        bytes = full->heap;
+    }
+    bytes[0] = space->prefix[0];
+    bytes[1] = space->prefix[1]; /* the key goes over it where the prefix is short */
+    if (key.size > 0)
+        memcpy(bytes + space->prefix_size, key.data, key.size);
+    full->key = kv_bytes(bytes, size);
+    return KV_OK;
 }
 
 static inline void kv_full_key_clear(struct kv_full_key *full)
 {
     if (full->heap != NULL)
-        kv_full_key_clear_slow(full);
+        kv_full_key_free(full);
 }
 
 /* A range as the driver takes it, in right order; NULL is the whole space. */
