@@ -199,7 +199,8 @@ static uint64_t operations_reads(const bench_process *process)
 /* At least one call for each thread. */
 static uint64_t operations_multiget(const bench_process *process)
 {
-    uint64_t reads = operations_reads(process), least = KV_MULTIGET * process->threads;
+    uint64_t reads = operations_reads(process),
+             least = (uint64_t)KV_MULTIGET * process->threads;
     return reads > least ? reads : least;
 }
 
