@@ -251,6 +251,20 @@ static kv_code add_throughput(const struct report *report, struct bench_chart *c
     return bench_chart_add(chart, label, &point, status);
 }
 
+static kv_code add_cpu(const struct report *report, struct bench_chart *chart,
+                       const json_t *row, kv_status *status)
+{
+    char label[LABEL_SIZE];
+    const json_t *metric = json_object_get(json_object_get(row, "metrics"), "cpu_ns");
+    struct bench_point point = { { 0 },
+                                 0.0,
+                                 bench_json_number(metric, "mean") * 1e-9,
+                                 bench_json_number(metric, "error") * 1e-9 };
+    snprintf(point.group, sizeof(point.group), "%s", bench_json_text(row, "workload"));
+    series_label(report, row, true, label);
+    return bench_chart_add(chart, label, &point, status);
+}
+
 static kv_code add_latency(const struct report *report, struct bench_chart *chart,
                            const json_t *row, kv_status *status)
 {
@@ -306,6 +320,10 @@ static kv_code put_suite(struct report *report, const bench_suite *suite, kv_sta
     name_chart(&chart, BENCH_CHART_BARS, "operations per second, with the 99.9 % interval", "",
                "", "op/s");
     code = chart_rows(report, &chart, suite->name, NULL, add_throughput, status);
+    name_chart(&chart, BENCH_CHART_BARS, "processor time of one operation, all threads", "", "",
+               "seconds");
+    if (code == KV_OK)
+        code = chart_rows(report, &chart, suite->name, NULL, add_cpu, status);
     bool sizes = parameter_varies(report, suite->name, "count");
     for (const bench_workload *each = suite->workloads; code == KV_OK && each->name != NULL;
          each++) {

@@ -25,8 +25,8 @@ class Report(BenchTest):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         with open(html, encoding="utf-8") as file:
             text = file.read()
-        # One of bars, and per workload one of percentiles and one of sizes.
-        self.assertEqual(text.count("<svg"), 5)
+        # Two of bars, and per workload one of percentiles and one of sizes.
+        self.assertEqual(text.count("<svg"), 6)
 
         log = self.path("net.json")
         done = subprocess.run([*CHROMIUM, "--user-data-dir=" + self.path("profile"),
@@ -34,7 +34,7 @@ class Report(BenchTest):
                               capture_output=True, text=True, check=False, timeout=100)
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
         dom = done.stdout
-        self.assertEqual(dom.count("<svg"), 5)
+        self.assertEqual(dom.count("<svg"), 6)
         for wanted in ("readrandom", "leveldb", "cost of one operation", "99.9"):
             self.assertIn(wanted, dom)
         self.assertNotIn("CONSOLE", done.stderr)
