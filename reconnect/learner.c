@@ -4,7 +4,6 @@
 #include "reconnect/settings.h"
 
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,16 +164,11 @@ void reconnect_learner_free(reconnect_learner *learner)
 
 /* ---- Phases ------------------------------------------------------------- */
 
-void learner_fail(reconnect_learner *learner, kv_code code, const char *format, ...)
+void learner_fail(reconnect_learner *learner, kv_code code, const char *why)
 {
     if (learner->phase == RECONNECT_FAILED || learner->phase == RECONNECT_DONE)
         return;
-    va_list arguments;
-    char text[KV_MESSAGE_SIZE];
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    kv_fail(&learner->result, code, "%s", text);
+    kv_fail(&learner->result, code, "%s", why);
     learner->phase = RECONNECT_FAILED;
     for (unsigned i = 0; i < RECONNECT_PEERS_MAX; i++)
         peer_say_end(&learner->peers[i]);
@@ -199,8 +193,10 @@ void learner_starved(reconnect_learner *learner)
         if (peer->phase == PEER_GREETED || peer->phase == PEER_PROVED || peer->exact)
             return;
     }
-    learner_fail(learner, KV_TOO_OLD, "version %llu: no peer has all of it any more",
-                 (unsigned long long)learner->goal.version);
+    kv_status why = KV_STATUS_INIT;
+    kv_fail(&why, KV_TOO_OLD, "version %llu: no peer has all of it any more",
+            (unsigned long long)learner->goal.version);
+    learner_fail(learner, why.code, why.message);
 }
 
 reconnect_phase reconnect_learner_phase(const reconnect_learner *learner)
@@ -253,9 +249,12 @@ static kv_code check_offer(const struct wire_offer *offer, kv_status *status)
         return KV_OK;
     char(*names)[STATE_MAP_NAME_SIZE_MAX + 1] = calloc(offer->map_count + 1, sizeof(*names));
     vmap_named_root *roots = calloc(offer->map_count + 1, sizeof(*roots));
-    kv_code code = names == NULL || roots == NULL
-                       ? kv_fail(status, KV_NO_MEMORY, "no memory for an offer")
-                       : KV_OK;
+    if (names == NULL || roots == NULL) {
+        free(names);
+        free(roots);
+        return kv_fail(status, KV_NO_MEMORY, "no memory for an offer");
+    }
+    kv_code code = KV_OK;
     for (size_t i = 0; i < offer->map_count && code == KV_OK; i++) {
         const struct wire_map *map = &offer->maps[i];
         const char *bytes = map->name.data;
@@ -502,7 +501,7 @@ kv_code reconnect_learner_switch(reconnect_learner *learner, uint64_t *version,
         learner->phase = RECONNECT_DONE;
         return KV_OK;
     }
-    learner_fail(learner, code, "%s", why.message);
+    learner_fail(learner, code, why.message);
     if (code == KV_UNPROVEN && stage_drop(&learner->stage, NULL) != KV_OK) {
         /* it is compared again before it is used */
     }

@@ -151,8 +151,7 @@ struct reconnect_learner {
 };
 
 /* End in failure; the first reason stands. */
-void learner_fail(reconnect_learner *learner, kv_code code, const char *format, ...)
-    KV_PRINTF(3, 4);
+void learner_fail(reconnect_learner *learner, kv_code code, const char *why);
 /* Take an offer as the goal, or check it against the one that stands. */
 KV_MUST_CHECK kv_code learner_offer(reconnect_learner *learner, int64_t now_us,
                                     struct peer *peer, const struct wire_offer *offer,

@@ -85,7 +85,9 @@ void peers_check(reconnect_learner *learner, const kv_status *why)
         if (phase > PEER_UNUSED && phase < PEER_ENDING)
             return;
     }
-    learner_fail(learner, why->code, "no peer is left: %s", why->message);
+    kv_status none = KV_STATUS_INIT;
+    kv_fail(&none, why->code, "no peer is left: %s", why->message);
+    learner_fail(learner, none.code, none.message);
 }
 
 void peer_drop(reconnect_learner *learner, int64_t now_us, struct peer *peer, bool lied,
@@ -111,7 +113,7 @@ void peer_drop(reconnect_learner *learner, int64_t now_us, struct peer *peer, bo
     /* Where pages start is not covered by digests: do without what it told. */
     kv_status own = KV_STATUS_INIT;
     if (diff_restart(learner, now_us, true, &own) != KV_OK)
-        learner_fail(learner, own.code, "%s", own.message);
+        learner_fail(learner, own.code, own.message);
 }
 
 /* ---- Joining and leaving ------------------------------------------------ */
@@ -187,7 +189,7 @@ void reconnect_learner_leave(reconnect_learner *learner, int64_t now_us, unsigne
     if (learner->phase == RECONNECT_RUNNING && learner->goal_set && !learner_pushes(learner)) {
         kv_status own = KV_STATUS_INIT;
         if (diff_pump(learner, now_us, &own) != KV_OK)
-            learner_fail(learner, own.code, "%s", own.message);
+            learner_fail(learner, own.code, own.message);
     }
 }
 
@@ -320,7 +322,7 @@ bool reconnect_learner_input(reconnect_learner *learner, int64_t now_us, unsigne
         return peer->phase < PEER_ENDING;
 
     if (is_own(code, type))
-        learner_fail(learner, code, "%s", why.message);
+        learner_fail(learner, code, why.message);
     else
         peer_drop(learner, now_us, peer, code == KV_UNPROVEN || code == KV_TOO_BIG, code,
                   why.message);
@@ -378,7 +380,7 @@ void reconnect_learner_tick(reconnect_learner *learner, int64_t now_us)
         return;
     kv_status why = KV_STATUS_INIT;
     if (diff_pump(learner, now_us, &why) != KV_OK)
-        learner_fail(learner, why.code, "%s", why.message);
+        learner_fail(learner, why.code, why.message);
 }
 
 int64_t reconnect_learner_wake_us(const reconnect_learner *learner)

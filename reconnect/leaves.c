@@ -1,0 +1,120 @@
+/* leaves.c - our own pairs of a page: the walk, what is staged over it, a guess over both. */
+#include "reconnect/leaves.h"
+
+#include <stdlib.h>
+
+static kv_slice staged_key(const struct leaves *leaves)
+{
+    kv_slice key = kv_iter_key(leaves->staged);
+    return kv_bytes((const uint8_t *)key.data + STAGE_KEY_PREFIX, key.size - STAGE_KEY_PREFIX);
+}
+
+static bool guess_on(const struct leaves *leaves)
+{
+    return leaves->guess != NULL && leaves->guess_at < leaves->guess->count;
+}
+
+kv_slice guess_key(const struct guess *guess, size_t at)
+{
+    return kv_bytes(guess->text.data + guess->leaves[at].at, guess->leaves[at].key_size);
+}
+
+static kv_slice guess_value(const struct guess *guess, size_t at)
+{
+    const struct guess_leaf *leaf = &guess->leaves[at];
+    return kv_bytes(guess->text.data + leaf->at + leaf->key_size, leaf->value_size);
+}
+
+/* Take `key` if it is the least so far: of equal ones the last taken counts. */
+static bool take_least(struct leaves *leaves, kv_slice key, kv_slice value, bool others)
+{
+    if (others && kv_compare(key, leaves->key) > 0)
+        return false;
+    leaves->key = key;
+    leaves->value = value;
+    return true;
+}
+
+/* Step past the leaf in every source that it is in. */
+static kv_code pass_leaf(struct leaves *leaves)
+{
+    leaves->guess_at += leaves->from_guess;
+    if (leaves->from_stage)
+        leaves->staged_on = kv_iter_next(leaves->staged);
+    return leaves->from_walk ? walk_next(leaves->walk, leaves->status) : KV_OK;
+}
+
+/* Stand on the first leaf at or after all cursors, passing over removals. */
+static kv_code settle_leaf(struct leaves *leaves)
+{
+    for (;;) {
+        bool walk_on = walk_below(leaves->walk, leaves->limit);
+        bool any = walk_on;
+        leaves->from_stage = leaves->from_guess = false;
+        if (walk_on)
+            take_least(leaves, walk_key(leaves->walk), walk_value(leaves->walk), false);
+        if (leaves->staged_on) {
+            leaves->from_stage =
+                take_least(leaves, staged_key(leaves), kv_iter_value(leaves->staged), any);
+            any = true;
+        }
+        if (guess_on(leaves)) {
+            leaves->from_guess = take_least(leaves, guess_key(leaves->guess, leaves->guess_at),
+                                            guess_value(leaves->guess, leaves->guess_at), any);
+            any = true;
+        }
+        leaves->on = any;
+        if (!any)
+            return KV_OK;
+        /* A source that was taken over is in it too if its key is the same. */
+        leaves->from_walk = walk_on && kv_compare(walk_key(leaves->walk), leaves->key) == 0;
+        leaves->from_stage =
+            leaves->staged_on && kv_compare(staged_key(leaves), leaves->key) == 0;
+        if (leaves->value.size > 0)
+            return KV_OK;
+        kv_code code = pass_leaf(leaves);
+        if (code != KV_OK)
+            return code;
+    }
+}
+
+kv_code leaves_open(struct leaves *leaves, reconnect_learner *learner, const struct want *want,
+                    kv_status *status)
+{
+    kv_range range = want_range(want);
+    *leaves = (struct leaves){ .guess = want->guess, .limit = range.limit, .status = status };
+    kv_code code = learner_walk(learner, want->map, &leaves->walk, status);
+    if (code == KV_OK)
+        code = walk_seek(leaves->walk, range.first, status);
+    if (code == KV_OK && learner->stage.found) {
+        code = stage_changes(&learner->stage, learner->maps[want->map].stage, &range,
+                             &leaves->staged, status);
+        leaves->staged_on = code == KV_OK && kv_iter_first(leaves->staged);
+    }
+    return code == KV_OK ? settle_leaf(leaves) : code;
+}
+
+kv_code leaves_next(struct leaves *leaves)
+{
+    kv_code code = pass_leaf(leaves);
+    return code == KV_OK ? settle_leaf(leaves) : code;
+}
+
+/* `code` unless the walk over what is staged ended in a fault. */
+kv_code leaves_close(struct leaves *leaves, kv_code code)
+{
+    if (leaves->staged != NULL && code == KV_OK)
+        code = kv_iter_status(leaves->staged, leaves->status);
+    kv_iter_close(leaves->staged);
+    leaves->staged = NULL;
+    return code;
+}
+
+void guess_free(struct guess *guess)
+{
+    if (guess == NULL)
+        return;
+    wire_out_clear(&guess->text);
+    free(guess->leaves);
+    free(guess);
+}

@@ -1,0 +1,32 @@
+/*
+ * leaves.h - what the learner would have of a page now: its own version's pairs,
+ * with what is staged over them, and over both what an answer made of the page.
+ */
+#ifndef RECONNECT_LEAVES_H
+#define RECONNECT_LEAVES_H
+
+#include "reconnect/learner.h"
+
+struct leaves {
+    struct walk *walk;
+    kv_iter *staged;           /* NULL: nothing is */
+    const struct guess *guess; /* NULL: there is none */
+    size_t guess_at;
+    bool staged_on;
+    kv_slice limit;
+    kv_slice key, value;
+    bool on, from_walk, from_stage, from_guess;
+    kv_status *status;
+};
+
+/* Stand on the first pair of the want's range; leaves->on tells if there is one.
+ * Close it whatever the answer is. */
+KV_MUST_CHECK kv_code leaves_open(struct leaves *leaves, reconnect_learner *learner,
+                                  const struct want *want, kv_status *status);
+KV_MUST_CHECK kv_code leaves_next(struct leaves *leaves);
+/* `code`, unless it is KV_OK and the walk over what is staged ended in a fault. */
+KV_MUST_CHECK kv_code leaves_close(struct leaves *leaves, kv_code code);
+
+kv_slice guess_key(const struct guess *guess, size_t at);
+
+#endif /* RECONNECT_LEAVES_H */
