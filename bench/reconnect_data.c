@@ -77,7 +77,8 @@ kv_slice reconnect_data_value(const struct reconnect_data *data, uint64_t number
 /* ---- The states --------------------------------------------------------- */
 
 /* What the teacher has at a key in the end, where it is not what it began with. */
-enum { UNTOUCHED = 0, REMOVED = UINT32_MAX };
+#define UNTOUCHED 0u
+#define REMOVED UINT32_MAX
 
 struct filling {
     const struct reconnect_data *data;

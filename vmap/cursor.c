@@ -174,10 +174,13 @@ static bool prefix_limit(struct cursor_source *source)
 
 static void iter_seek(struct vtree_cursor *cursor, struct cursor_source *source, kv_slice key)
 {
-    bool made = key.size > 0
-                    ? seek_key(source, key, 0)
-                    : (source->scratch.size = 0,
-                       vtree_buffer_add(&source->scratch, source->prefix, source->prefix_size));
+    bool made = false;
+    if (key.size > 0) {
+        made = seek_key(source, key, 0);
+    } else {
+        source->scratch.size = 0;
+        made = vtree_buffer_add(&source->scratch, source->prefix, source->prefix_size);
+    }
     if (!made) {
         cursor->fault = KV_NO_MEMORY;
         source->on = false;
