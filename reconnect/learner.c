@@ -397,6 +397,15 @@ static kv_code set_goal(reconnect_learner *learner, struct peer *peer,
                                                    : diff_begin(learner, status);
 }
 
+/* What the session calls a peer. */
+static uint64_t session_name(const struct peer *peer)
+{
+    uint64_t name;
+    vmap_digest digest = vmap_digest_of(kv_text(peer->name));
+    memcpy(&name, digest.bytes, sizeof(name));
+    return name;
+}
+
 kv_code learner_use(reconnect_learner *learner, int64_t now_us, struct peer *peer,
                     const struct wire_offer *offer, kv_status *status)
 {
@@ -410,12 +419,9 @@ kv_code learner_use(reconnect_learner *learner, int64_t now_us, struct peer *pee
             if (kv_compare(kv_text(learner->maps[i].name), offer->maps[k].name) == 0)
                 peer->maps[i] = (uint16_t)k;
     }
-    uint64_t name = 0;
-    vmap_digest digest = vmap_digest_of(kv_text(peer->name));
-    memcpy(&name, digest.bytes, sizeof(name));
     session_hello hello = { .rtt_us = now_us - peer->asked_us, .holds_all = peer->exact };
-    kv_code code =
-        session_join(learner->session, now_us, name, &hello, &peer->session_peer, status);
+    kv_code code = session_join(learner->session, now_us, session_name(peer), &hello,
+                                &peer->session_peer, status);
     peer->joined = code == KV_OK;
     return code;
 }
@@ -511,4 +517,22 @@ kv_code reconnect_learner_switch(reconnect_learner *learner, uint64_t *version,
 void reconnect_learner_measure(const reconnect_learner *learner, reconnect_figures *out)
 {
     *out = learner->figures;
+}
+
+static void label(void *context, uint64_t name, char out[64])
+{
+    const reconnect_learner *learner = context;
+    snprintf(out, 64, "?");
+    for (unsigned i = 0; i < RECONNECT_PEERS_MAX; i++)
+        if (learner->peers[i].joined && session_name(&learner->peers[i]) == name)
+            snprintf(out, 64, "%s", learner->peers[i].name);
+}
+
+size_t reconnect_learner_print(reconnect_learner *learner, char *text, size_t size)
+{
+    if (size > 0)
+        text[0] = '\0';
+    return learner->session == NULL
+               ? 0
+               : session_print(learner->session, text, size, label, learner);
 }

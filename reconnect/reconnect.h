@@ -217,6 +217,11 @@ typedef struct reconnect_figures {
 
 KV_API void reconnect_learner_measure(const reconnect_learner *learner, reconnect_figures *out);
 
+/* How the fetching stands, as `ipfs bitswap stat` says it: blocks, bytes, duplicates,
+ * wants, partners. As much as fits `size` bytes with the end mark; returns the length
+ * of the whole text, 0 where the teacher decides what comes. */
+KV_API size_t reconnect_learner_print(reconnect_learner *learner, char *text, size_t size);
+
 typedef struct reconnect_peer_figures {
     char name[RECONNECT_PEER_NAME_SIZE];
     bool live, lied;

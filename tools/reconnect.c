@@ -104,7 +104,8 @@ static const struct argp argp = {
     "Every page is checked against the app hash before it counts; a peer that lies is named "
     "and "
     "dropped. What was fetched before an interruption is not fetched again. A state that is "
-    "missing is made.",
+    "missing is made. SIGUSR1 prints on standard error how the fetching stands: blocks, bytes, "
+    "duplicates and partners, in the form of ipfs bitswap stat.",
     NULL,
     NULL,
     NULL
@@ -118,8 +119,22 @@ static void interrupt(int number)
     interrupted = 1;
 }
 
+static volatile sig_atomic_t asked;
+
+static void ask(int number)
+{
+    (void)number;
+    asked = 1;
+}
+
 static bool show(void *context, reconnect_learner *learner)
 {
+    if (asked != 0) {
+        char text[16384];
+        asked = 0;
+        reconnect_learner_print(learner, text, sizeof(text));
+        fputs(text, stderr);
+    }
     struct own *own = context;
     reconnect_figures figures;
     reconnect_learner_measure(learner, &figures);
@@ -214,6 +229,8 @@ static int run(struct globals *globals, int argc, char **argv)
     struct sigaction action = { .sa_handler = interrupt };
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
+    action.sa_handler = ask;
+    sigaction(SIGUSR1, &action, NULL);
     signal(SIGPIPE, SIG_IGN);
 
     kv_status status = KV_STATUS_INIT;
