@@ -333,11 +333,10 @@ static kv_code check_pairs(bench_process *process, kv_status *status)
             deleted ? bench_random_below(&bench->random, bench->low)
                     : bench->low + bench_random_below(&bench->random, bench->high - bench->low);
         kv_slice name = make_key(&key, number);
-        kv_value value;
+        kv_value value = KV_VALUE_INIT;
         kv_code code = bench->map != NULL
                            ? vmap_get(bench->map, name, &value, status)
-                           : (value = (kv_value)KV_VALUE_INIT,
-                              kv_get(bench->space, NULL, raw_key(&key), &value, status));
+                           : kv_get(bench->space, NULL, raw_key(&key), &value, status);
         bool right = code == (deleted ? KV_NOT_FOUND : KV_OK) &&
                      (deleted || value.bytes.size == bench->value_size);
         kv_value_release(&value);
