@@ -13,7 +13,7 @@
  *                log cut short, which is what a torn write looks like
  *     silent     anything else without an error: a hole or a wrong value
  *
- *     fault_damage DRIVER cut|flip [STEP]
+ *     fault_damage DRIVER cut|flip [STEP [FILE]]      FILE: a part of the files' names
  */
 #include "kv/driver.h"
 
@@ -242,6 +242,15 @@ struct tally {
     unsigned long counts[VERDICTS];
 };
 
+static bool flip_byte(int file, long at)
+{
+    unsigned char byte = 0;
+    if (pread(file, &byte, 1, at) != 1)
+        return false;
+    byte = (unsigned char)~byte;
+    return pwrite(file, &byte, 1, at) == 1;
+}
+
 static void variant(struct tally *tally, const char *file, long cut, long flip)
 {
     char good[PATH_MAX_HERE];
@@ -253,10 +262,8 @@ static void variant(struct tally *tally, const char *file, long cut, long flip)
     copy_tree(good, copy);
     snprintf(path, sizeof(path), "%.600s/%.600s", copy, file);
     int handle = open(path, O_RDWR);
-    unsigned char byte = 0;
     if (handle < 0 || (cut >= 0 && ftruncate(handle, cut) != 0) ||
-        (flip >= 0 && (pread(handle, &byte, 1, flip) != 1 ||
-                       (byte = (unsigned char)~byte, pwrite(handle, &byte, 1, flip) != 1))))
+        (flip >= 0 && !flip_byte(handle, flip)))
         exit(2);
     close(handle);
     const char *name = strrchr(file, '/') == NULL ? file : strrchr(file, '/') + 1;
@@ -301,7 +308,7 @@ static bool is_cuttable(const char *file)
 int main(int argc, char **argv)
 {
     if (argc < 3 || kv_driver_find(argv[1]) == NULL) {
-        fprintf(stderr, "usage: %s DRIVER cut|flip [STEP]\n", argv[0]);
+        fprintf(stderr, "usage: %s DRIVER cut|flip [STEP [FILE]]\n", argv[0]);
         return 2;
     }
     driver = argv[1];
@@ -330,7 +337,7 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < file_count; i++) {
         struct tally tally = { { 0 } };
         long size = size_of(files[i]);
-        if (cut && !is_cuttable(files[i]))
+        if ((cut && !is_cuttable(files[i])) || (argc > 4 && strstr(files[i], argv[4]) == NULL))
             continue;
         for (long at = 0; at < size; at += step)
             variant(&tally, files[i], cut ? at : -1, cut ? -1 : at);
