@@ -114,6 +114,8 @@ static bool list_names(kv_slice list, kv_slice want, bool any)
 static kv_slice header(const struct query_http_conn *conn, enum query_http_header which)
 {
     struct query_http_text text = conn->headers[which];
+    if (text.size == 0)
+        return kv_bytes("", 0); /* and perhaps no head at all */
     return kv_bytes(conn->head.data + text.offset, text.size);
 }
 
