@@ -278,6 +278,7 @@ kv_code link_run(const struct link_model *model, kv_db *learner_db, state *learn
         reconnect_learner_new(learner_db, learner_state, &settings, goal, &learner, status);
     if (code != KV_OK)
         return code;
+    reconnect_learner_sole_peer(learner, true);
     way_init(&up, model);
     way_init(&down, model);
     prctl(PR_SET_TIMERSLACK, 1);

@@ -211,6 +211,11 @@ kv_code reconnect_learner_result(const reconnect_learner *learner, kv_status *st
     return kv_fail(status, learner->result.code, "%s", learner->result.message);
 }
 
+void reconnect_learner_sole_peer(reconnect_learner *learner, bool sole)
+{
+    learner->sole_peer = sole;
+}
+
 void reconnect_learner_wait_for_peers(reconnect_learner *learner, bool wait)
 {
     learner->wait_for_peers = wait;
@@ -419,7 +424,9 @@ kv_code learner_use(reconnect_learner *learner, int64_t now_us, struct peer *pee
             if (kv_compare(kv_text(learner->maps[i].name), offer->maps[k].name) == 0)
                 peer->maps[i] = (uint16_t)k;
     }
-    session_hello hello = { .rtt_us = now_us - peer->asked_us, .holds_all = peer->exact };
+    session_hello hello = { .rtt_us = now_us - peer->asked_us,
+                            .holds_all = peer->exact,
+                            .window = learner->sole_peer ? LEARNER_OPEN_MAX : 0 };
     kv_code code = session_join(learner->session, now_us, session_name(peer), &hello,
                                 &peer->session_peer, status);
     peer->joined = code == KV_OK;

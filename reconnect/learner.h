@@ -126,7 +126,7 @@ struct reconnect_learner {
     bool misled;        /* a page was not where the list above it said: */
     uint32_t misled_by; /* who told that list */
     bool goal_set;      /* version and app hash are settled, maps are known */
-    bool wait_for_peers;
+    bool wait_for_peers, sole_peer;
 
     state_view *view; /* our newest version */
     vmap_digest own_app_hash;

@@ -182,6 +182,10 @@ KV_API int64_t reconnect_learner_wake_us(const reconnect_learner *learner);
  * waits for others to join. */
 KV_API void reconnect_learner_wait_for_peers(reconnect_learner *learner, bool wait);
 
+/* Say before it joins that there will be one peer: it is then asked for whole
+ * levels at once, where several would share them out. */
+KV_API void reconnect_learner_sole_peer(reconnect_learner *learner, bool sole);
+
 /* Move on to another goal, keeping what was fetched: peers are asked for it.
  * The traversals that are pushed cannot: KV_UNSUPPORTED. */
 KV_API KV_MUST_CHECK kv_code reconnect_learner_retarget(reconnect_learner *learner,

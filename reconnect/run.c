@@ -375,6 +375,7 @@ kv_code reconnect_run(kv_db *db, state *to, const reconnect_settings *settings,
     kv_code code = reconnect_learner_new(db, to, settings, goal, &runner.learner, status);
     if (code != KV_OK)
         return code;
+    reconnect_learner_sole_peer(runner.learner, place_count == 1);
     code = runner_init(&runner, places, place_count, status);
     if (code == KV_OK) {
         sigset_t before;

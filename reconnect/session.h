@@ -103,8 +103,10 @@ KV_API void session_free(session_machine *session);
 
 /* What the greeting told of a peer. All zeros: nothing. */
 typedef struct session_hello {
-    int64_t rtt_us; /* round trip of the handshake, 0 if unknown */
-    bool holds_all; /* it holds whatever this session may want */
+    int64_t rtt_us;  /* round trip of the handshake, 0 if unknown */
+    bool holds_all;  /* it holds whatever this session may want */
+    uint32_t window; /* wants to start with where there is no other peer to share them
+                        with; 0: the session's own first window */
 } session_hello;
 
 /*

@@ -82,6 +82,10 @@ kv_code session_join(session_machine *session, int64_t now_us, uint64_t name,
     }
     if (peer->rtt_known && peer->window < WINDOW_FIRST)
         peer->window = WINDOW_FIRST;
+    uint32_t asked = hello == NULL ? 0 : hello->window;
+    if (asked > peer->window)
+        peer->window =
+            (uint16_t)(asked < session->config.window_max ? asked : session->config.window_max);
     session->connected_count++;
     session->changed = true;
     *out = peer_slot(session, peer);

@@ -1,5 +1,6 @@
 /* serve.c - statekv serve: the query service over a state. */
 #include "abci_query/query.h"
+#include "reconnect/transport.h"
 #include "tools/commands.h"
 #include "tools/state_place.h"
 
@@ -7,10 +8,10 @@
 #include <signal.h>
 
 struct serve {
-    const char *laddr, *metrics, *record;
+    const char *laddr, *metrics, *record, *teach;
 };
 
-enum { OPTION_LADDR = 0x200, OPTION_METRICS, OPTION_RECORD };
+enum { OPTION_LADDR = 0x200, OPTION_METRICS, OPTION_RECORD, OPTION_TEACH };
 
 static const struct argp_option options[] = {
     { "laddr", OPTION_LADDR, "ADDRESS", 0,
@@ -21,6 +22,8 @@ static const struct argp_option options[] = {
       "Serve Prometheus figures at this address (query.metrics_laddr)", 0 },
     { "record", OPTION_RECORD, "FILE.gor", 0,
       "Record traffic; gzip when it ends in .gz (query.record)", 0 },
+    { "teach", OPTION_TEACH, "ADDRESS", 0,
+      "Serve reconnect to learners at tcp://HOST:PORT, too: see statekv teach", 0 },
     { 0 }
 };
 
@@ -36,6 +39,9 @@ static error_t parse(int key, char *argument, struct argp_state *parser)
         return 0;
     case OPTION_RECORD:
         serve->record = argument;
+        return 0;
+    case OPTION_TEACH:
+        serve->teach = argument;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -76,6 +82,17 @@ static kv_code open_server(struct state_place *place, const struct globals *glob
     return query_server_open(place->options, &app, server, status);
 }
 
+static kv_code open_teacher(const struct state_place *place, const struct serve *serve,
+                            reconnect_server **teacher, kv_status *status)
+{
+    reconnect_settings settings;
+    if (serve->teach == NULL)
+        return KV_OK;
+    reconnect_settings_read(place->options, &settings);
+    return reconnect_server_start(place->state, &settings, serve->teach, NULL, NULL, teacher,
+                                  status);
+}
+
 static int run(struct globals *globals, int argc, char **argv)
 {
     struct serve serve = { 0 };
@@ -93,16 +110,23 @@ static int run(struct globals *globals, int argc, char **argv)
     kv_status status = KV_STATUS_INIT;
     struct state_place place = { 0 };
     query_server *server = NULL;
+    reconnect_server *teacher = NULL;
     kv_code code = open_server(&place, globals, &serve, &server, &status);
+    if (code == KV_OK)
+        code = open_teacher(&place, &serve, &teacher, &status);
     if (code == KV_OK) {
         printf("serving version %" PRIu64 " at", state_version(place.state));
         for (size_t i = 0; query_server_address(server, i) != NULL; i++)
             printf(" %s", query_server_address(server, i));
+        if (teacher != NULL)
+            printf(", teaching at port %u", reconnect_server_port(teacher));
         printf("\n");
         fflush(stdout);
         sigwait(&signals, &caught);
-        query_server_close(server);
     }
+    reconnect_server_stop(teacher, NULL);
+    if (server != NULL)
+        query_server_close(server);
     return state_place_close(&place, code, &status, EXIT_DONE);
 }
 

@@ -32,9 +32,12 @@ static struct reconnect_data sample(uint64_t size, double share)
                                     .maps = 1 };
 }
 
+enum { LATENCY_US = 40000 };
+
 struct outcome {
     struct reconnect_drawn drawn;
     reconnect_figures figures;
+    int64_t elapsed_us;
     unsigned levels;
 };
 
@@ -49,7 +52,9 @@ static void run_sample(struct reconnect_data data, reconnect_traversal traversal
                  KV_OK, "%s", status.message);
     struct wire wire = WIRE(&learner, &teacher);
     wire.goal.traversal = traversal;
+    wire.latency_us = LATENCY_US;
     cr_assert_eq(wire_run(&wire, &status), KV_OK, "%s", status.message);
+    out->elapsed_us = wire.elapsed_us;
     vmap_digest a = state_app_hash(learner.state), b = state_app_hash(teacher.state);
     cr_assert_arr_eq(a.bytes, b.bytes, VMAP_DIGEST_SIZE);
     out->figures = wire.figures;
@@ -95,6 +100,10 @@ Test(counts, draws_and_bytes_at_one_hundredth)
     cr_expect_eq(outcome.drawn.removes, 1034);
     cr_expect_leq(overhead(&outcome), 1.5);
     cr_expect_leq(outcome.figures.round_trips, outcome.levels + 2);
+    /* Whole levels are asked for at once: time is round trips and nothing else. */
+    cr_expect_leq(outcome.elapsed_us,
+                  (int64_t)(outcome.figures.round_trips + 1) * 2 * LATENCY_US + 1000, "%d us",
+                  (int)outcome.elapsed_us);
 }
 
 Test(counts, bytes_at_one_twentieth)

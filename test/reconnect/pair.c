@@ -301,8 +301,10 @@ kv_code wire_run(struct wire *wire, kv_status *why)
     kv_code code = reconnect_learner_new(wire->learner->db, wire->learner->state,
                                          &wire->settings, &wire->goal, &run.learner, why);
     if (code == KV_OK) {
+        reconnect_learner_sole_peer(run.learner, true);
         MUST(reconnect_learner_join(run.learner, run.now_us, "teacher", &run.peer, status));
         run_loop(&run);
+        wire->elapsed_us = run.now_us - 1000000;
         if (reconnect_learner_phase(run.learner) != RECONNECT_RUNNING)
             say_goodbye(&run);
         code = reconnect_learner_result(run.learner, why);

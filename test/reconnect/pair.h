@@ -71,6 +71,7 @@ struct wire {
     reconnect_peer_figures peer;
     reconnect_teacher_figures teacher_figures;
     uint64_t version;
+    int64_t elapsed_us; /* of the wire's time */
     bool switched;
     kv_status teacher_status;
 };
