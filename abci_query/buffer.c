@@ -140,7 +140,7 @@ void query_buffer_base64(struct query_buffer *buffer, kv_slice bytes)
         uint32_t bits = (uint32_t)in[0] << 16 | (left == 2 ? (uint32_t)in[1] << 8 : 0);
         out[0] = digits[bits >> 18];
         out[1] = digits[bits >> 12 & 63];
-        out[2] = left == 2 ? digits[bits >> 6 & 63] : '=';
+        out[2] = (char)(left == 2 ? digits[bits >> 6 & 63] : '=');
         out[3] = '=';
     }
     buffer->size += size;

@@ -158,7 +158,7 @@ static bool refuse(struct scan *scan, const char *where)
 
 static char peek(const struct scan *scan)
 {
-    return scan->at < scan->size ? scan->text[scan->at] : '\0';
+    return (char)(scan->at < scan->size ? scan->text[scan->at] : '\0');
 }
 
 static bool is_digit(char c)

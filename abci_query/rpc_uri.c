@@ -18,7 +18,7 @@ static bool unescape(struct query_buffer *scratch, kv_slice in, kv_slice *out, c
     size_t size = 0;
     for (size_t i = 0; i < in.size; i++) {
         if (text[i] != '%') {
-            to[size++] = text[i] == '+' ? ' ' : text[i];
+            to[size++] = (char)(text[i] == '+' ? ' ' : text[i]);
             continue;
         }
         bool whole = in.size - i >= 3;

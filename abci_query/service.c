@@ -13,7 +13,7 @@ static bool is_new_header(kv_slice query)
     const char *in = query.data;
     size_t at = 0;
     for (size_t i = 0; i < query.size; i++) {
-        char c = in[i] == '"' ? '\'' : in[i];
+        char c = (char)(in[i] == '"' ? '\'' : in[i]);
         if (isspace((unsigned char)c))
             continue;
         if (at >= sizeof(want) - 1 || want[at] != c)

@@ -164,6 +164,8 @@ static size_t take_payload(struct query_websocket *ws, const char *data, size_t 
     const unsigned char *mask = ws->head + head_needed(ws) - 4;
     size_t count = size < ws->left ? size : (size_t)ws->left;
     unsigned char *to;
+    if (count == 0)
+        return 0;
     if (is_control(ws->head[0] & 0x0f)) {
         to = ws->control + ws->control_size;
         ws->control_size += count;
