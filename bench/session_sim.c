@@ -237,7 +237,7 @@ static void take_block(struct sim *sim, uint32_t node, uint32_t block)
     if (++sim->done == sim->row->blocks)
         finish(sim);
     else if (sim->of_2018)
-        simnet_timer(sim->net, simnet_now_us(sim->net) + 2 * SEND_US, TIMER_ORDER);
+        simnet_timer(sim->net, simnet_now_us(sim->net) + (int64_t)2 * SEND_US, TIMER_ORDER);
     else
         request_next(sim);
 }

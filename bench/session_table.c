@@ -86,7 +86,7 @@ static void print_mode(const struct sim_row *row, const char *name, session_mode
 
 int main(int argc, char **argv)
 {
-    int seeds = argc > 1 ? atoi(argv[1]) : 20;
+    int seeds = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 20;
 
     if (seeds < 1 || seeds > SEEDS_MAX) {
         fprintf(stderr, "session-table: SEEDS is 1 to %d, not %s\n", SEEDS_MAX, argv[1]);

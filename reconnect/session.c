@@ -79,7 +79,7 @@ kv_code session_new(const session_config *config, session_machine **out, kv_stat
     made->need_peers_us = made->retry_us = made->end_game_us = NEVER;
     made->service_ns = SERVICE_FIRST_NS;
     made->random = filled.seed * 0x9e3779b97f4a7c15u + 0x2545f4914f6cdd1du;
-    made->pieces = calloc(filled.wants_max / PIECE_WANTS + 1, sizeof *made->pieces);
+    made->pieces = calloc(filled.wants_max / PIECE_WANTS + 1, sizeof(void *));
     made->peers = calloc(filled.peers_max, sizeof *made->peers);
     made->candidates = calloc(filled.peers_max, sizeof *made->candidates);
     if (made->pieces == NULL || made->peers == NULL || made->candidates == NULL)
@@ -431,8 +431,8 @@ void session_measure(const session_machine *session, session_figures *out)
     out->starved = session->starved.count;
     out->peers = session->connected_count;
     out->memory =
-        sizeof *session + session->piece_count * PIECE_WANTS * sizeof(struct want) +
-        (session->config.wants_max / PIECE_WANTS + 1) * sizeof *session->pieces +
+        sizeof *session + (size_t)session->piece_count * PIECE_WANTS * sizeof(struct want) +
+        (session->config.wants_max / PIECE_WANTS + 1) * sizeof(void *) +
         (session->table == NULL ? 0 : session->table_mask + 1u) * sizeof(uint32_t) +
         session->node_count * sizeof *session->nodes +
         session->note_count * sizeof *session->notes +
@@ -472,6 +472,7 @@ static void KV_PRINTF(2, 3) text_add(struct text *text, const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start is just above */
     int length = vsnprintf(room != 0 ? text->at + text->length : NULL, room, format, arguments);
     va_end(arguments);
     if (length > 0)

@@ -14,6 +14,7 @@
  */
 #include "reconnect/session_state.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,6 +122,9 @@ static void ask_split(session_machine *session, struct state *state, struct live
     if (groups > state->ranked_count)
         groups = state->ranked_count;
 
+    if (groups == 0)
+        return;
+
     uint32_t key_groups = groups < count ? groups : count;
 
     for (uint32_t i = 0; i < count; i++)
@@ -162,6 +166,8 @@ static void ask_next(session_machine *session, int64_t now_us, uint32_t count)
 
 static uint32_t budget(const struct state *state)
 {
+    assert(state != NULL);
+
     uint32_t limit = !state->round1             ? LIVE_BROADCAST
                      : state->ranked_count == 0 ? LIVE_UNKNOWN
                                                 : LIVE_TARGETED;

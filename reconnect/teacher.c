@@ -84,9 +84,10 @@ static void queue_leave(reconnect_link *link)
     reconnect_link **at = &link->teacher->queue;
     if (!link->queued)
         return;
-    while (*at != link)
+    while (*at != NULL && *at != link)
         at = &(*at)->queue_next;
-    *at = link->queue_next;
+    if (*at == link)
+        *at = link->queue_next;
     link->queued = false;
 }
 

@@ -88,7 +88,7 @@ int main(int argc, char **argv)
 
         if (learner < 0)
             return 1;
-        serve(learner, atoi(argv[1]));
+        serve(learner, (int)strtol(argv[1], NULL, 10));
         close(learner);
     }
 }
