@@ -350,7 +350,6 @@ static size_t message_fill(session_machine *session, struct peer *peer)
 
         entry_fill(session, count++, SESSION_ASK_BLOCK, want->id, want->tag);
         peer->unsent = want->copies[peer->unsent % 2].next;
-        peer->unsent_count--;
         peer->figures.asked++;
         session->figures.asked++;
     }

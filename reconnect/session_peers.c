@@ -73,7 +73,6 @@ kv_code session_join(session_machine *session, int64_t now_us, uint64_t name,
     peer->last_us = now_us;
     peer->copies = peer->notes = (struct list){ NONE, NONE, 0 };
     peer->unsent = NONE;
-    peer->unsent_count = 0;
     peer->holds_all = hello != NULL && hello->holds_all;
     if (hello != NULL && hello->rtt_us > 0) {
         peer->rtt_us = peer->rtt_least_us = hello->rtt_us;
@@ -240,7 +239,6 @@ void session_copy_start(session_machine *session, uint32_t index, uint32_t which
     session->figures.in_flight++;
     if (peer->unsent == NONE)
         peer->unsent = reference;
-    peer->unsent_count++;
     session_outbox_add(session, peer);
 }
 
@@ -249,17 +247,8 @@ void session_copy_stop(session_machine *session, uint32_t reference)
     struct copy *copy = copy_at(session, reference);
     struct peer *peer = &session->peers[copy->peer];
 
-    if (peer->unsent != NONE) {
-        /* Unsent copies are the last ones of the list. */
-        bool unsent = false;
-
-        for (uint32_t at = peer->unsent; at != NONE && !unsent; at = copy_at(session, at)->next)
-            unsent = at == reference;
-        if (unsent)
-            peer->unsent_count--;
-        if (peer->unsent == reference)
-            peer->unsent = copy->next;
-    }
+    if (peer->unsent == reference)
+        peer->unsent = copy->next;
     if (copy->prev != NONE)
         copy_at(session, copy->prev)->next = copy->next;
     else

@@ -33,7 +33,6 @@ enum {
     PACE_STRETCH_US = 20000,
     PROBE_FIRST = 4,      /* peers asked at once whether they have a want */
     RETRIES_PER_TICK = 4, /* starved wants tried again at one time */
-    STRIKES_STALLED = 3   /* timeouts in a row after which nothing new goes there */
 };
 
 #define NONE UINT32_MAX
@@ -105,7 +104,6 @@ struct peer {
     struct list copies;
     int64_t next_due_us; /* no copy is overdue before this */
     uint32_t unsent;     /* first copy not yet handed out, or NONE */
-    uint32_t unsent_count;
     struct list notes;
     bool in_outbox;
     session_peer outbox_next;
