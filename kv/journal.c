@@ -333,7 +333,7 @@ static kv_code end_check(const struct journal *journal, unsigned char *region, s
                            "%s: record %llu at byte %llu is damaged, and later ones are whole: "
                            "restore the group from a backup",
                            journal->path, (unsigned long long)journal->sequence + 1,
-                           (unsigned long long)(region_offset(&journal->header) + end));
+                           (unsigned long long)region_offset(&journal->header) + end);
     }
     return KV_OK;
 }

@@ -190,31 +190,31 @@ static bool spare_give(kv_txn_manager *manager, kv_txn *txn)
     return kept;
 }
 
-static kv_code txn_new(kv_txn_manager *manager, kv_txn **out, kv_status *status)
+/* NULL: out of memory. */
+static kv_txn *txn_new(kv_txn_manager *manager, kv_status *status)
 {
     kv_txn *txn = calloc(1, sizeof(*txn));
-    if (txn == NULL)
-        return kv_fail(status, KV_NO_MEMORY, "no memory for a transaction");
+    if (txn == NULL) {
+        kv_fail(status, KV_NO_MEMORY, "no memory for a transaction");
+        return NULL;
+    }
     txn->manager = manager;
     txn_buffer_init(&txn->buffer);
-    kv_code code = lock_owner_init(&txn->locks, status);
-    if (code != KV_OK) {
+    if (lock_owner_init(&txn->locks, status) != KV_OK) {
         free(txn);
-        return code;
+        return NULL;
     }
-    *out = txn;
-    return KV_OK;
+    return txn;
 }
 
 kv_code kv_txn_begin(kv_txn_manager *manager, kv_txn **out, kv_status *status)
 {
-    *out = spare_take(manager);
-    if (*out == NULL) {
-        kv_code code = txn_new(manager, out, status);
-        if (code != KV_OK)
-            return code;
-    }
-    kv_txn *txn = *out;
+    kv_txn *txn = spare_take(manager);
+    if (txn == NULL)
+        txn = txn_new(manager, status);
+    *out = txn;
+    if (txn == NULL)
+        return KV_NO_MEMORY;
     txn->id = atomic_fetch_add_explicit(&manager->id_next, 1, memory_order_relaxed);
     txn->state = KV_TXN_ACTIVE;
     txn->start = atomic_load_explicit(&manager->oracle.newest, memory_order_acquire);
@@ -498,7 +498,7 @@ static kv_code range_note(kv_txn *txn, kv_space *space, const kv_range *range,
 {
     kv_code code = txn_grow(&txn->ranges, txn->range_count, &txn->range_room,
                             sizeof(txn->ranges[0]), status);
-    struct txn_range copy;
+    struct txn_range copy = { 0 };
     if (code == KV_OK)
         code = range_copy(&copy, space, range, status);
     if (code != KV_OK)

@@ -111,7 +111,7 @@ static struct txn_node *node_insert(struct txn_buffer *buffer, kv_space *space, 
                                     struct txn_node **links[TXN_HEIGHT_MAX])
 {
     unsigned height = height_draw(buffer);
-    struct txn_node *node = arena_alloc(buffer, sizeof(*node) + height * sizeof(node->next[0]));
+    struct txn_node *node = arena_alloc(buffer, sizeof(*node) + height * sizeof(void *));
     char *bytes = node == NULL ? NULL : arena_alloc(buffer, key.size);
     if (bytes == NULL)
         return NULL;
