@@ -5,14 +5,10 @@
 
 #include <string.h>
 
-const bench_suite *const bench_suites[] = { &bench_suite_kv,
-                                            &bench_suite_reconnect,
-                                            &bench_suite_query,
-                                            &bench_suite_self,
-                                            &bench_suite_session,
-                                            &bench_suite_txn,
-                                            &bench_suite_vmap,
-                                            NULL };
+const bench_suite *const bench_suites[] = { &bench_suite_kv,      &bench_suite_reconnect,
+                                            &bench_suite_query,   &bench_suite_self,
+                                            &bench_suite_session, &bench_suite_txn,
+                                            &bench_suite_vmap,    NULL };
 
 const bench_suite *bench_suite_find(const char *name)
 {
