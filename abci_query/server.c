@@ -88,8 +88,8 @@ static size_t connections_allowed(size_t wanted)
     }
     if (files.rlim_cur >= wanted + FILES_KEPT)
         return wanted;
-    return files.rlim_cur > 2 * FILES_KEPT ? (size_t)files.rlim_cur - FILES_KEPT
-                                           : (size_t)files.rlim_cur / 2;
+    return files.rlim_cur > 2 * (rlim_t)FILES_KEPT ? (size_t)files.rlim_cur - FILES_KEPT
+                                                   : (size_t)files.rlim_cur / 2;
 }
 
 static kv_code copy_text(const kv_options *options, const char *name, char **out,

@@ -49,7 +49,7 @@ void query_websocket_close(struct query_buffer *out, unsigned code, const char *
         size = sizeof(payload) - 2;
     payload[0] = (char)(code >> 8);
     payload[1] = (char)(code & 0xff);
-    memcpy(payload + 2, reason, size);
+    memcpy(payload + 2, reason, size); /* NOLINT(bugprone-not-null-terminated-result) */
     query_websocket_frame(out, QUERY_WEBSOCKET_CLOSE, kv_bytes(payload, size + 2));
 }
 

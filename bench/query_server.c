@@ -109,7 +109,7 @@ void query_bench_key(uint64_t index, char out[QUERY_BENCH_KEY_SIZE])
     uint64_t random = index;
     for (int i = 0; i < 2; i++) {
         uint64_t word = bench_random(&random);
-        memcpy(out + 8 * i, &word, 8);
+        memcpy(out + (size_t)8 * (size_t)i, &word, 8);
     }
 }
 
@@ -163,7 +163,7 @@ static kv_code serve(const bench_process *process, uint16_t *port, kv_status *st
     query_app app = query_app_of_state(source);
     code = query_server_open(options, &app, &server, status);
     if (code == KV_OK)
-        *port = (uint16_t)atoi(strrchr(query_server_address(server, 0), ':') + 1);
+        *port = (uint16_t)strtoul(strrchr(query_server_address(server, 0), ':') + 1, NULL, 10);
     return code;
 }
 

@@ -178,7 +178,7 @@ static void count_differing(const struct filling *filling, uint64_t size)
             continue;
         filling->drawn->differing += filling->data->maps;
         filling->drawn->differing_bytes +=
-            filling->data->maps *
+            (uint64_t)filling->data->maps *
             (value == REMOVED ? filling->data->key_size : filling->data->record_size);
     }
 }

@@ -402,7 +402,7 @@ static kv_code local2_two_phase_run(bench_thread *thread, kv_status *status)
 
 static kv_slice put_key(char *key, uint64_t number)
 {
-    memcpy(key, "account/", 8);
+    memcpy(key, "account/", 8); /* NOLINT(bugprone-not-null-terminated-result) */
     for (unsigned i = 0; i < 8; i++)
         key[8 + i] = (char)('a' + (number >> (4 * i)) % 16);
     return kv_bytes(key, 16);

@@ -32,39 +32,39 @@ static kv_code settle(char *error, kv_status *status)
 
 kv_code twophase_open(const char *dir, struct twophase **out, kv_status *status)
 {
-    struct twophase *self = calloc(1, sizeof(*self));
-    *out = self;
-    if (self == NULL)
+    struct twophase *twophase = calloc(1, sizeof(*twophase));
+    *out = twophase;
+    if (twophase == NULL)
         return kv_fail(status, KV_NO_MEMORY, "no memory");
-    self->options = rocksdb_options_create();
-    rocksdb_options_set_create_if_missing(self->options, 1);
-    self->db_options = rocksdb_transactiondb_options_create();
-    self->txn_options = rocksdb_transaction_options_create();
-    self->synced = rocksdb_writeoptions_create();
-    rocksdb_writeoptions_set_sync(self->synced, 1);
+    twophase->options = rocksdb_options_create();
+    rocksdb_options_set_create_if_missing(twophase->options, 1);
+    twophase->db_options = rocksdb_transactiondb_options_create();
+    twophase->txn_options = rocksdb_transaction_options_create();
+    twophase->synced = rocksdb_writeoptions_create();
+    rocksdb_writeoptions_set_sync(twophase->synced, 1);
     kv_code code = KV_OK;
     for (unsigned i = 0; i < STORES && code == KV_OK; i++) {
         char path[PATH_MAX], *error = NULL;
         snprintf(path, sizeof(path), "%s/twophase-%u", dir, i);
-        self->stores[i] =
-            rocksdb_transactiondb_open(self->options, self->db_options, path, &error);
+        twophase->stores[i] =
+            rocksdb_transactiondb_open(twophase->options, twophase->db_options, path, &error);
         code = settle(error, status);
     }
     return code;
 }
 
-void twophase_close(struct twophase *self)
+void twophase_close(struct twophase *twophase)
 {
-    if (self == NULL)
+    if (twophase == NULL)
         return;
     for (unsigned i = 0; i < STORES; i++)
-        if (self->stores[i] != NULL)
-            rocksdb_transactiondb_close(self->stores[i]);
-    rocksdb_writeoptions_destroy(self->synced);
-    rocksdb_transaction_options_destroy(self->txn_options);
-    rocksdb_transactiondb_options_destroy(self->db_options);
-    rocksdb_options_destroy(self->options);
-    free(self);
+        if (twophase->stores[i] != NULL)
+            rocksdb_transactiondb_close(twophase->stores[i]);
+    rocksdb_writeoptions_destroy(twophase->synced);
+    rocksdb_transaction_options_destroy(twophase->txn_options);
+    rocksdb_transactiondb_options_destroy(twophase->db_options);
+    rocksdb_options_destroy(twophase->options);
+    free(twophase);
 }
 
 static kv_code prepare(rocksdb_transaction_t *txn, kv_slice id, kv_slice key, kv_slice value,
@@ -83,24 +83,24 @@ static kv_code prepare(rocksdb_transaction_t *txn, kv_slice id, kv_slice key, kv
     return settle(error, status);
 }
 
-kv_code twophase_commit(struct twophase *self, unsigned thread, kv_slice value,
+kv_code twophase_commit(struct twophase *twophase, unsigned thread, kv_slice value,
                         kv_status *status)
 {
     char id_text[32], key_text[32], *error = NULL;
     kv_slice id = kv_bytes(id_text, (size_t)snprintf(id_text, sizeof(id_text), "%llu",
-                                                     atomic_fetch_add(&self->next_id, 1)));
+                                                     atomic_fetch_add(&twophase->next_id, 1)));
     kv_slice key =
         kv_bytes(key_text, (size_t)snprintf(key_text, sizeof(key_text), "object-%u", thread));
     rocksdb_transaction_t *txns[STORES];
     kv_code code = KV_OK;
     for (unsigned i = 0; i < STORES; i++) {
-        txns[i] =
-            rocksdb_transaction_begin(self->stores[i], self->synced, self->txn_options, NULL);
+        txns[i] = rocksdb_transaction_begin(twophase->stores[i], twophase->synced,
+                                            twophase->txn_options, NULL);
         if (code == KV_OK)
             code = prepare(txns[i], id, key, value, status);
     }
     if (code == KV_OK) {
-        rocksdb_transactiondb_put(self->stores[0], self->synced, "decision", 8, id.data,
+        rocksdb_transactiondb_put(twophase->stores[0], twophase->synced, "decision", 8, id.data,
                                   id.size, &error);
         code = settle(error, status);
     }

@@ -174,7 +174,8 @@ kv_code engine_logs_check(const char *dir, kv_status *suspect, kv_status *status
     while (list != NULL && fault.code == KV_OK && (entry = readdir(list)) != NULL)
         if (is_log(entry->d_name)) {
             place = (struct place){ dir, entry->d_name, 0, suspect, &fault };
-            code = file_check(&place);
+            if (file_check(&place) != KV_OK)
+                break;
         }
     if (list != NULL)
         closedir(list);

@@ -178,8 +178,7 @@ static kv_code open_families(struct rocks_db *self, char **names, size_t count,
                              kv_status *status)
 {
     const rocksdb_options_t *options = self->settings.options;
-    const rocksdb_options_t **each =
-        calloc(count, sizeof(*each)); /* NOLINT(bugprone-sizeof-*) */
+    const rocksdb_options_t **each = calloc(count, sizeof(*each));
     rocksdb_column_family_handle_t **handles = calloc(count, sizeof(*handles));
     const char *const *family_names = (const char *const *)names;
     kv_code code = KV_NO_MEMORY;

@@ -312,7 +312,7 @@ static void close_all(struct runner *runner)
 static kv_code fetch(struct runner *runner, kv_status *status)
 {
     for (size_t i = 0; i < runner->count; i++)
-        try_connect(&runner->connections[i]);
+        try_connect(&runner->connections[i]); /* NOLINT(clang-analyzer-unix.Malloc) */
     set_waiting(runner);
     uv_timer_start(&runner->progress_timer, on_progress, PROGRESS_MS, PROGRESS_MS);
     if (running(runner))

@@ -248,7 +248,7 @@ static kv_code apply_map(struct stage *stage, unsigned number, vmap *map, kv_sta
 /* Bring one map of the goal to where it must be. */
 static kv_code make_map(struct stage *stage, state *to, const char *name, kv_status *status)
 {
-    unsigned number;
+    unsigned number = 0;
     kv_code code = stage_map(stage, kv_text(name), &number, status);
     if (code != KV_OK)
         return code;

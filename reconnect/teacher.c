@@ -409,7 +409,7 @@ void reconnect_link_sent(reconnect_link *link, size_t size)
         return;
     link->teacher->figures.messages_out++;
     link->sent = link->out.size = 0;
-    if (link->out.capacity > 2 * LINK_FRAME_SIZE)
+    if (link->out.capacity > 2 * (size_t)LINK_FRAME_SIZE)
         wire_out_clear(&link->out);
     if (link->phase == LINK_ENDING)
         link->phase = LINK_OVER;

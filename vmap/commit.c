@@ -39,7 +39,7 @@ static kv_code check_expected(const struct meta_version *info, const vmap_digest
         hex[2 * i] = digits[info->app_hash.bytes[i] >> 4];
         hex[2 * i + 1] = digits[info->app_hash.bytes[i] & 15];
     }
-    hex[2 * VMAP_DIGEST_SIZE] = 0;
+    hex[sizeof(hex) - 1] = 0;
     return kv_fail(status, KV_UNPROVEN,
                    "version %llu would have the app hash %s, not the expected",
                    (unsigned long long)info->version, hex);

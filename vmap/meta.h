@@ -60,7 +60,7 @@ void meta_version_free(struct meta_version *version);
 /* Fill in roots and app hash from the maps. */
 void meta_version_seal(struct meta_version *version);
 bool meta_version_encode(const struct meta_version *version, struct vtree_buffer *out);
-struct meta_version *meta_version_decode(kv_slice record, uint64_t version);
+struct meta_version *meta_version_decode(kv_slice record, uint64_t number);
 /* The map called `name`, or NULL. */
 const struct meta_map *meta_version_find(const struct meta_version *version, const char *name);
 /* The same by number. */

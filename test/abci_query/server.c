@@ -236,7 +236,11 @@ Test(server, silence_trickles_and_idleness_end)
     int more = dial(server);
     say(more, GET);
     cr_expect(hear(more, HEALTHY, 2000, out, sizeof(out)), "others are served");
-    close(silent), close(trickle), close(body), close(idle), close(more);
+    close(silent);
+    close(trickle);
+    close(body);
+    close(idle);
+    close(more);
     query_server_close(server);
 }
 

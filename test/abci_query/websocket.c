@@ -86,9 +86,9 @@ Test(websocket, a_message_whole_split_and_in_fragments)
     cr_expect_eq(answers, 1);
     frames.size = 0; /* three fragments with a ping between */
     frame(&frames, 0x01, HEALTH, 5);
-    frame(&frames, 0x00, HEALTH + 5, 6);
+    frame(&frames, 0x00, &HEALTH[5], 6);
     frame(&frames, 0x89, "hello", 5);
-    frame(&frames, 0x80, HEALTH + 11, 15);
+    frame(&frames, 0x80, &HEALTH[11], 15);
     size_t size = feed(&echo, &frames, &out);
     cr_assert_eq(size, 7 + 2 + strlen(HEALTHY));
     cr_expect_eq(memcmp(out, "\x8a\x05hello", 7), 0, "the pong comes first");

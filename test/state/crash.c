@@ -198,7 +198,7 @@ static uint64_t run_child(const struct run *run, const char *program, struct ran
                           uint64_t version)
 {
     int ends[2];
-    pid_t child;
+    pid_t child = -1;
     char seed[32];
     posix_spawn_file_actions_t actions;
     snprintf(seed, sizeof(seed), "%llu", (unsigned long long)run->seed);

@@ -32,7 +32,7 @@ struct access {
     bool committed;
 };
 
-enum { NOT_READ = UINT32_MAX };
+#define NOT_READ UINT32_MAX
 
 struct run {
     kv_txn_manager *manager;
