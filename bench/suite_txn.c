@@ -324,13 +324,20 @@ static kv_code readonly_run(bench_thread *thread, kv_status *status)
 
 /* ---- One store, two stores ------------------------------------------------- */
 
+enum { OBJECT_NAME_SIZE = 24 };
+
+/* Each thread writes an object of its own. */
+static kv_slice object_name(const bench_thread *thread, char key[OBJECT_NAME_SIZE])
+{
+    return kv_bytes(key, (size_t)snprintf(key, OBJECT_NAME_SIZE, "object-%u", thread->index));
+}
+
 static kv_code local1_run(bench_thread *thread, kv_status *status)
 {
     struct txn_state *state = state_of(thread->process);
     int64_t number = 0;
-    char key[24];
-    kv_slice name =
-        kv_bytes(key, (size_t)snprintf(key, sizeof(key), "object-%u", thread->index));
+    char key[OBJECT_NAME_SIZE];
+    kv_slice name = object_name(thread, key);
     kv_code code = KV_OK;
     while (code == KV_OK && bench_next(thread)) {
         kv_txn *txn;
@@ -351,9 +358,8 @@ static kv_code local2_run(bench_thread *thread, kv_status *status)
 {
     struct txn_state *state = state_of(thread->process);
     int64_t number = 0;
-    char key[24];
-    kv_slice name =
-        kv_bytes(key, (size_t)snprintf(key, sizeof(key), "object-%u", thread->index));
+    char key[OBJECT_NAME_SIZE];
+    kv_slice name = object_name(thread, key);
     kv_group_batch *batch;
     kv_code code = kv_group_batch_new(state->group, &batch, status);
     while (code == KV_OK && bench_next(thread)) {
@@ -371,9 +377,8 @@ static kv_code local2_two_writes_run(bench_thread *thread, kv_status *status)
 {
     struct txn_state *state = state_of(thread->process);
     int64_t number = 0;
-    char key[24];
-    kv_slice name =
-        kv_bytes(key, (size_t)snprintf(key, sizeof(key), "object-%u", thread->index));
+    char key[OBJECT_NAME_SIZE];
+    kv_slice name = object_name(thread, key);
     kv_code code = KV_OK;
     while (code == KV_OK && bench_next(thread)) {
         number++;
