@@ -28,6 +28,9 @@ static uint64_t hash_key(kv_slice key)
     }
     for (; i < key.size; i++)
         hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    /* A product carries upwards only, and big-endian counters differ in the highest
+     * bytes of a word: once more, or they share their low bits. */
+    hash = (hash ^ (hash >> 32)) * UINT64_C(0x9e3779b97f4a7c15);
     return hash ^ (hash >> 32);
 }
 

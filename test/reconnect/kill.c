@@ -227,7 +227,7 @@ static void kill_learners(const char *driver, unsigned count, struct tally *tall
         free(arguments[i]);
 }
 
-static void kill_teachers(unsigned count, struct tally *tally)
+static void kill_teachers(const char *driver, unsigned count, struct tally *tally)
 {
     struct side right;
     char *arguments[] = { strdup(self), strdup("teach"), NULL };
@@ -236,7 +236,7 @@ static void kill_teachers(unsigned count, struct tally *tally)
     uint64_t whole_us = 30000;
     while (tally->kills < count) {
         struct side learner;
-        side_open(&learner, "memory", NULL);
+        side_open(&learner, driver, NULL);
         make_learner(&learner);
         for (bool new = false; !new;) {
             int out;
@@ -264,6 +264,8 @@ static void kill_teachers(unsigned count, struct tally *tally)
             REQUIRE(code == KV_OK || status.message[0] != '\0', "no reason");
             tally->kills += code != KV_OK;
             tally->old += code != KV_OK;
+            if (strcmp(driver, "memory") != 0)
+                side_reopen(&learner);
         }
         sides_equal(&learner, &right);
         side_close(&learner);
@@ -292,7 +294,7 @@ int main(int argc, char **argv)
     seed = argc > 4 ? strtoull(argv[4], NULL, 10) : 1;
     struct tally of_learners = { 0 }, of_teachers = { 0 };
     kill_learners(driver, learners, &of_learners);
-    kill_teachers(teachers, &of_teachers);
+    kill_teachers(driver, teachers, &of_teachers);
     printf("%s: %u learners killed over %u reconnects: %u at the old version, %u at the new\n",
            driver, of_learners.kills, of_learners.syncs, of_learners.old, of_learners.new);
     printf("%u teachers killed over %u reconnects\n", of_teachers.kills, of_teachers.syncs);
