@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -98,9 +99,9 @@ static void find_mount(dev_t device, char *type, char *source, char *options)
         fclose(file);
 }
 
-static bool is_volatile(const char *type)
+static bool is_volatile(const struct statfs *about)
 {
-    return strcmp(type, "tmpfs") == 0 || strcmp(type, "ramfs") == 0;
+    return about->f_type == TMPFS_MAGIC || about->f_type == RAMFS_MAGIC;
 }
 
 static int compare_times(const void *a, const void *b)
@@ -143,13 +144,16 @@ json_t *bench_facts_folder(const char *dir)
 {
     struct stat about;
     char type[64] = "", source[256] = "", options[256] = "", path[128], rotational[8] = "";
-    if (stat(dir, &about) != 0)
+    struct statfs system;
+    if (stat(dir, &about) != 0 || statfs(dir, &system) != 0)
         return json_pack("{s:s,s:s}", "dir", dir, "error", strerror(errno));
     find_mount(about.st_dev, type, source, options);
+    if (type[0] == 0) /* its mount is out of sight, as in a changed root */
+        snprintf(type, sizeof(type), "type %#lx", (unsigned long)system.f_type);
     snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/queue/rotational", major(about.st_dev),
              minor(about.st_dev));
     read_line(path, rotational, sizeof(rotational));
     return json_pack("{s:s,s:s,s:s,s:s,s:s,s:b,s:o}", "dir", dir, "filesystem", type, "device",
                      source, "mount_options", options, "rotational", rotational, "volatile",
-                     is_volatile(type), "fsync_probe", probe_fsync(dir));
+                     is_volatile(&system), "fsync_probe", probe_fsync(dir));
 }

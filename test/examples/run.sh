@@ -39,16 +39,33 @@ cc -std=c17 -Wall -Wextra -Werror $flags -I"$source" "$source/examples/c/balance
     -o "$work/balances-c" -L"$build" -lstatekv -Wl,-rpath,"$build"
 check c "$work/balances-c"
 
+link="-L$build -lstatekv -Wl,-rpath,$build"
+missing=
+
 go=/usr/bin/go # Debian's; a newer one elsewhere would want to fetch a toolchain
-[ -x "$go" ] || go=$(command -v go) || { echo "no go: only the C example was run"; exit 77; }
-if [ -n "$sanitize" ]; then
-    echo "a sanitized library: only the C example was run"
-    exit 0
+[ -x "$go" ] || go=$(command -v go) || missing="$missing go"
+if [ -x "$go" ]; then
+    cp -r "$source/examples/go" "$work/go"
+    cd "$work/go"
+    export GOFLAGS=-mod=mod GOPROXY=off GOTOOLCHAIN=local GOCACHE="$work/cache" GOPATH="$work/path"
+    export CGO_ENABLED=1 CGO_CFLAGS="-I$source $flags" CGO_LDFLAGS="$link $flags"
+    "$go" vet ./...
+    "$go" build ${sanitize:+-asan} -o "$work/balances-go" .
+    check go "$work/balances-go"
 fi
-cp -r "$source/examples/go" "$work/go"
-cd "$work/go"
-export GOFLAGS=-mod=mod GOPROXY=off GOTOOLCHAIN=local GOCACHE="$work/cache" GOPATH="$work/path"
-export CGO_ENABLED=1 CGO_CFLAGS="-I$source" CGO_LDFLAGS="-L$build -lstatekv -Wl,-rpath,$build"
-"$go" vet ./...
-"$go" build -o "$work/balances-go" .
-check go "$work/balances-go"
+
+rustc=$(command -v rustc) || missing="$missing rustc"
+if [ -n "$rustc" ]; then
+    cd "$source/examples/rust"
+    rust() { "$rustc" --edition 2021 -D warnings --out-dir "$work" "$@"; }
+    rust --crate-type rlib statekv.rs
+    # shellcheck disable=SC2086
+    rust --extern statekv="$work/libstatekv.rlib" -L "$build" -l statekv \
+        -C link-arg=-Wl,-rpath,"$build" ${flags:+-C link-arg=$flags} balances.rs
+    printf '#!/bin/sh\nLD_PRELOAD="%s" exec "%s" "$@"\n' \
+        "${sanitize:+$(cc -print-file-name=libasan.so)}" "$work/balances" >"$work/balances-rust"
+    chmod +x "$work/balances-rust"
+    check rust "$work/balances-rust"
+fi
+
+[ -z "$missing" ] || { echo "not run, for want of$missing"; exit 77; }
