@@ -25,8 +25,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { METRIC_COMMITS, METRIC_ABORTS, METRIC_RETRIES };
+enum { METRIC_COMMITS, METRIC_ABORTS, METRIC_RETRIES, METRIC_LEAST };
 enum { START = 10, PUTS = 10, HOT_KEYS_MAX = 1 << 20 };
+
+/* A thread's operations so far, on a cache line of its own. */
+struct progress {
+    _Alignas(64) _Atomic uint64_t done;
+};
 
 struct txn_state {
     kv_db *db, *second;
@@ -36,6 +41,8 @@ struct txn_state {
     struct twophase *twophase;
     unsigned flags; /* KV_SYNC or none */
     _Atomic int64_t commits;
+    struct progress *progress; /* of each thread */
+    _Atomic bool over;         /* a thread has done its share */
 };
 
 static struct txn_state *state_of(const bench_process *process)
@@ -98,6 +105,7 @@ static void teardown(bench_process *process)
     twophase_close(state->twophase);
     if (!closed)
         fprintf(stderr, "txn: something was not closed\n");
+    free(state->progress);
     free(state);
     process->state = NULL;
 }
@@ -453,6 +461,44 @@ static kv_code puts10_batch_run(bench_thread *thread, kv_status *status)
 
 /* ---- Contention ------------------------------------------------------------ */
 
+static kv_code setup_hot(bench_process *process, kv_status *status)
+{
+    kv_code code = setup_pessimistic(process, status);
+    if (code != KV_OK)
+        return code;
+    struct txn_state *state = state_of(process);
+    size_t size = process->threads * sizeof(state->progress[0]);
+    state->progress = aligned_alloc(_Alignof(struct progress), size);
+    if (state->progress == NULL)
+        return kv_fail(status, KV_NO_MEMORY, "no memory for %u threads", process->threads);
+    return KV_OK;
+}
+
+static kv_code prepare_hot(bench_process *process, kv_status *status)
+{
+    (void)status;
+    struct txn_state *state = state_of(process);
+    atomic_store(&state->over, false);
+    for (unsigned i = 0; i < process->threads; i++)
+        atomic_store(&state->progress[i].done, 0);
+    return KV_OK;
+}
+
+/* The first to be done looks how far the last is. Per operation, the threads' number
+ * times the least is the least over the most: 1 when all got the same. */
+static void count_least(bench_thread *thread)
+{
+    struct txn_state *state = state_of(thread->process);
+    if (atomic_exchange(&state->over, true))
+        return;
+    uint64_t least = thread->operations;
+    for (unsigned i = 0; i < thread->process->threads; i++) {
+        uint64_t done = atomic_load(&state->progress[i].done);
+        least = done < least ? done : least;
+    }
+    bench_count(thread, METRIC_LEAST, least * thread->process->threads);
+}
+
 static kv_code hot_once(struct txn_state *state, const uint32_t keys[2], kv_status *status)
 {
     kv_txn *txn;
@@ -480,11 +526,14 @@ static kv_code hot_run(bench_thread *thread, kv_status *status)
                 break;
             bench_count(thread, METRIC_RETRIES, 1);
         }
-        atomic_fetch_add_explicit(&state->commits, 2, memory_order_relaxed);
-        bench_count(thread, METRIC_COMMITS, 1);
         if (code != KV_OK)
             return kv_fail(status, code, "%s", kv_code_text(code));
+        atomic_fetch_add_explicit(&state->commits, 2, memory_order_relaxed);
+        atomic_fetch_add_explicit(&state->progress[thread->index].done, 1,
+                                  memory_order_relaxed);
+        bench_count(thread, METRIC_COMMITS, 1);
     }
+    count_least(thread);
     return code;
 }
 
@@ -552,6 +601,8 @@ static const bench_metric metrics[] = {
     [METRIC_COMMITS] = { "commits", "commits", true, false },
     [METRIC_ABORTS] = { "aborts", "aborts", false, false },
     [METRIC_RETRIES] = { "retries", "retries", false, false },
+    /* of `hot`: the slowest thread's operations when the fastest is done */
+    [METRIC_LEAST] = { "least", "of the most", true, false },
     { NULL, NULL, false, false },
 };
 
@@ -639,7 +690,8 @@ static const bench_workload workloads[] = {
       .help = "Two of a few keys counted up, pessimistic",
       .operations = operations_synced,
       .applies = only_unsynced,
-      .setup = setup_pessimistic,
+      .setup = setup_hot,
+      .prepare = prepare_hot,
       .run = hot_run,
       .check = check_hot,
       COMMON },

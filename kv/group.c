@@ -1,16 +1,21 @@
 /*
  * group.c - commits to several databases behind one redo journal.
  *
- * Who commits queues a request. The first in the queue leads: it takes all that wait,
- * writes them to the journal at once, syncs once if any asked for it, hands them to
- * the members in journal order, and wakes the rest.
+ * Who commits queues a request. The first in the queue leads: it waits a moment for
+ * those whom the group before has just let go, takes all that are there, writes them
+ * to the journal at once, syncs once if any asked for it, hands them to the members
+ * in journal order, and wakes the rest.
  *
- *     commit -> queue -> leader: journal (write, sync) -> members -> done
+ *     commit -> queue -> leader: gather -> journal (write, sync) -> members -> done
+ *
+ * Without the wait, committers fall into two halves that take turns, each syncing
+ * for itself. Who commits alone finds nobody away and never waits.
  */
 #include "kv/group_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct kv_group_batch {
     kv_group *group;
@@ -140,6 +145,13 @@ static void request_finish(kv_group *group, struct request *request)
     group_prepared_remove(group, group_prepared_find(group, request->id));
 }
 
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 /* Journal and hand over the requests from `first` up to the one before `end`. */
 static kv_code requests_run(kv_group *group, struct request *first, const struct request *end,
                             kv_status *status)
@@ -159,7 +171,10 @@ static kv_code requests_run(kv_group *group, struct request *first, const struct
     if (!written)
         return KV_OK;
     group->work.journal_bytes += group->journal.write_size;
+    uint64_t start = clock_ns();
     code = journal_write(&group->journal, sync, status);
+    if (sync)
+        group->gather.sync_ns = (7 * group->gather.sync_ns + clock_ns() - start) / 8;
     if (code == KV_OK)
         code = group_members_commit(group, group->journal.sequence, status);
     for (struct request *request = first; request != end && code == KV_OK;
@@ -214,35 +229,83 @@ static void queue_run(kv_group *group, struct request *first)
     }
 }
 
+/* With the mutex held, and leading: wait for those on their way back. */
+static void gather_wait(kv_group *group)
+{
+    struct gather *gather = &group->gather;
+    if (gather->away == 0)
+        return;
+    if (gather->quiet > 0) {
+        gather->quiet--;
+        return;
+    }
+    uint64_t patience = gather->sync_ns < GATHER_NS_MAX ? gather->sync_ns : GATHER_NS_MAX;
+    uint64_t until_ns = clock_ns() + patience;
+    const struct timespec until = { (time_t)(until_ns / 1000000000u),
+                                    (long)(until_ns % 1000000000u) };
+    size_t before = gather->queued;
+    gather->wanted = before + gather->away;
+    while (gather->queued < gather->wanted &&
+           pthread_cond_timedwait(&gather->full, &group->mutex, &until) == 0)
+        continue;
+    gather->wanted = 0;
+    bool in_vain = gather->queued == before;
+    gather->pause = !in_vain ? 0 : gather->pause == 0 ? 1 : 2 * gather->pause;
+    if (gather->pause > GATHER_PAUSE_MAX)
+        gather->pause = GATHER_PAUSE_MAX;
+    gather->quiet = gather->pause;
+}
+
+/* With the mutex held. */
+static void queue_join(kv_group *group, struct request *request)
+{
+    struct gather *gather = &group->gather;
+    *group->queue_end = request;
+    group->queue_end = &request->next;
+    gather->queued++;
+    if (gather->away > 0)
+        gather->away--;
+    if (gather->queued == gather->wanted)
+        pthread_cond_signal(&gather->full);
+}
+
+/* With the mutex held, and nobody leading: run all that queue, `own` among them. */
+static void queue_lead(kv_group *group, const struct request *own)
+{
+    group->led = true;
+    if (own->sync)
+        gather_wait(group);
+    struct request *first = group->queue;
+    group->queue = NULL;
+    group->queue_end = &group->queue;
+    size_t count = group->gather.queued;
+    group->gather.queued = 0;
+    group->gather.away = 0; /* who comes from here on is not of this group */
+    pthread_mutex_unlock(&group->mutex);
+    queue_run(group, first);
+    pthread_mutex_lock(&group->mutex);
+    group->led = false;
+    group->gather.away = count;
+    group->counts = group->work;
+    for (struct request *next; first != NULL; first = next) {
+        next = first->next; /* gone as soon as its owner sees it done */
+        first->done = true;
+        if (first != own)
+            pthread_cond_signal(&first->wake);
+    }
+    if (group->queue != NULL)
+        pthread_cond_signal(&group->queue->wake);
+}
+
 static kv_code request_run(kv_group *group, struct request *request)
 {
     pthread_cond_init(&request->wake, NULL);
     pthread_mutex_lock(&group->mutex);
-    struct request **tail = &group->queue;
-    while (*tail != NULL)
-        tail = &(*tail)->next;
-    *tail = request;
+    queue_join(group, request);
     while (!request->done && (group->led || group->queue != request))
         pthread_cond_wait(&request->wake, &group->mutex);
-
-    if (!request->done) {
-        struct request *first = group->queue;
-        group->queue = NULL;
-        group->led = true;
-        pthread_mutex_unlock(&group->mutex);
-        queue_run(group, first);
-        pthread_mutex_lock(&group->mutex);
-        group->led = false;
-        group->counts = group->work;
-        for (struct request *next; first != NULL; first = next) {
-            next = first->next; /* gone as soon as its owner sees it done */
-            first->done = true;
-            if (first != request)
-                pthread_cond_signal(&first->wake);
-        }
-        if (group->queue != NULL)
-            pthread_cond_signal(&group->queue->wake);
-    }
+    if (!request->done)
+        queue_lead(group, request);
     pthread_mutex_unlock(&group->mutex);
     pthread_cond_destroy(&request->wake);
     return request->code;

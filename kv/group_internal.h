@@ -42,6 +42,20 @@ struct member {
 
 struct request; /* group.c */
 
+/* A leader waits for those who are on their way back from the group before: no
+ * longer than a sync takes, and rarely once that was in vain. */
+enum { GATHER_NS_MAX = 1000000 };
+enum { GATHER_PAUSE_MAX = 64 }; /* groups that go at once after waits in vain */
+
+struct gather {
+    pthread_cond_t full;   /* the leader waits here */
+    size_t queued;         /* requests in the queue */
+    size_t away;           /* of the last group, not back yet */
+    size_t wanted;         /* in the queue before the leader goes; 0: none waits */
+    uint64_t sync_ns;      /* what a sync takes, a moving mean; the leader's */
+    unsigned pause, quiet; /* groups that go at once: after the next wait in vain, now */
+};
+
 struct kv_group {
     struct journal journal;
     struct member members[KV_GROUP_MEMBERS_MAX];
@@ -52,7 +66,8 @@ struct kv_group {
     /* The leader alone uses what stands above. The mutex guards what follows; the
      * leader alone changes `prepared`, so it may read that without. */
     pthread_mutex_t mutex;
-    struct request *queue;
+    struct request *queue, **queue_end;
+    struct gather gather;
     bool led;
     size_t live_batches;
     struct prepared prepared[KV_GROUP_PREPARED_MAX];

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 struct marker {
     bool found;
@@ -192,6 +193,17 @@ static kv_code members_open(kv_group *group, kv_status *status)
     return code;
 }
 
+static void queue_init(kv_group *group)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&group->gather.full, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_mutex_init(&group->mutex, NULL);
+    group->queue_end = &group->queue;
+}
+
 static void group_free(kv_group *group)
 {
     journal_close(&group->journal);
@@ -200,6 +212,7 @@ static void group_free(kv_group *group)
     while (group->prepared_count > 0)
         group_prepared_remove(group, &group->prepared[group->prepared_count - 1]);
     free(group->resolved.data);
+    pthread_cond_destroy(&group->gather.full);
     pthread_mutex_destroy(&group->mutex);
     free(group);
 }
@@ -237,7 +250,7 @@ kv_code kv_group_open(const char *dir, const kv_group_member *members, size_t co
         return kv_fail(status, KV_NO_MEMORY, "no memory for a group");
     group->journal.fd = -1;
     group->journal.lock_fd = -1;
-    pthread_mutex_init(&group->mutex, NULL);
+    queue_init(group);
 
     kv_code code = members_init(group, members, count, status);
     if (code == KV_OK)

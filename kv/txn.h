@@ -20,7 +20,7 @@
  *                that went from A to B and back to A conflicts.
  *   pessimistic  reads take shared and writes exclusive locks, held to the end
  *                (strict two-phase locking). A wait that would never end is
- *                KV_DEADLOCK for the one that closed the circle; a long one is
+ *                KV_DEADLOCK for one of the circle, at once; a long one is
  *                KV_TIMEOUT.
  *
  * Two isolation levels, by their names in Berenson et al., "A Critique of ANSI

@@ -99,15 +99,19 @@ KV_MUST_CHECK kv_code oracle_check_range(const struct oracle *oracle, uint64_t v
 
 /* ---- Locks ---------------------------------------------------------------- */
 
+/* A mutex for short sections: who finds it taken spins a little before sleeping. */
+KV_MUST_CHECK kv_code txn_mutex_init(pthread_mutex_t *mutex, kv_status *status);
+
 /* Multi-granularity modes (Gray et al., "Granularity of Locks", 1976): a space is
  * locked with an intention before its keys, a scan shares the whole space. */
 enum lock_mode { LOCK_NONE, LOCK_IS, LOCK_IX, LOCK_S, LOCK_SIX, LOCK_X };
 enum { LOCK_MODES = 6 };
 enum { LOCK_STRIPES = 16 };
 enum { LOCK_BUCKETS = 256 };         /* per stripe */
-enum { LOCK_DETECT_AFTER_MS = 2 };   /* a wait shorter than this is never examined */
 enum { LOCK_WAIT_DEPTH_MAX = 4096 }; /* longest chain of waits that is followed */
 enum { LOCK_SPARES_MAX = 1024 };     /* unused locks and grants kept per stripe */
+enum { LOCK_SPINS = 400 };           /* looks at a lock next in line for before sleeping */
+enum { LOCK_WAKES_MAX = 16 };        /* sleepers gathered before they are woken */
 
 struct lock;
 
@@ -135,8 +139,13 @@ struct lock_stripe {
 struct lock_table {
     struct lock_stripe stripes[LOCK_STRIPES];
     _Atomic uint64_t waits, deadlocks, timeouts;
-    uint64_t visit; /* of the deadlock search; under all stripes */
+    uint64_t visit;   /* of the deadlock search; under all stripes */
+    int spinners_max; /* one processor is left to those who hold locks */
+    _Atomic int spinners;
 };
+
+/* How it stands with a wait; a futex. */
+enum lock_wait_state { WAIT_AWAKE, WAIT_ASLEEP, WAIT_GRANTED };
 
 /* A transaction's side of the lock table. */
 struct lock_owner {
@@ -144,15 +153,14 @@ struct lock_owner {
     size_t count, room;
     struct lock *waiting_for; /* NULL when not waiting */
     enum lock_mode waiting_mode;
-    bool granted;
+    _Atomic uint32_t wait_state;
+    _Atomic bool awaited; /* somebody waited for a lock it held or stood in line for */
     kv_txn *next_in_queue;
-    pthread_cond_t wake;
     uint64_t visited;
 };
 
 KV_MUST_CHECK kv_code lock_table_init(struct lock_table *table, kv_status *status);
 void lock_table_free(struct lock_table *table);
-KV_MUST_CHECK kv_code lock_owner_init(struct lock_owner *owner, kv_status *status);
 void lock_owner_free(struct lock_owner *owner);
 /* Hold (space, key) in `mode`, or the space itself with an empty key. */
 KV_MUST_CHECK kv_code lock_take(kv_txn *txn, kv_space *space, kv_slice key, enum lock_mode mode,

@@ -5,17 +5,25 @@
  *                                             └─> queue:   txn ──> txn ──> ...
  *
  * The queue is first come, first served, so nobody starves; one that holds the
- * lock already and wants more goes to its head. A wait is looked at for deadlock
- * only when it has lasted LOCK_DETECT_AFTER_MS, with every stripe held, so what
- * the search sees is exact: no false deadlocks, and one victim per circle, the
- * one that looked.
+ * lock already and wants more goes to its head. Who is next in line looks for a
+ * moment whether its turn has come, which costs far less than to sleep and be
+ * woken; who sleeps is woken when the stripe is free again.
+ *
+ * Deadlock. Who joins a queue marks all that hold the lock or stand in line before it
+ * as awaited. A circle of waits closes when its last member joins a queue; that one
+ * is marked by then, so only a transaction that is both marked and about to sleep
+ * looks for a circle. It looks with every stripe held, so what it sees is exact: no
+ * false deadlocks, and one victim per circle, the one that looked first.
  */
 #include "kv/txn_internal.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { KEY_SIZE_INLINE = 64 };
 
@@ -54,15 +62,27 @@ static const enum lock_mode joined[LOCK_MODES][LOCK_MODES] = {
 
 /* ---- Tables, owners ------------------------------------------------------- */
 
+kv_code txn_mutex_init(pthread_mutex_t *mutex, kv_status *status)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);
+    int failed = pthread_mutex_init(mutex, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+    return failed == 0 ? KV_OK : kv_fail(status, KV_NO_MEMORY, "no memory for a mutex");
+}
+
 kv_code lock_table_init(struct lock_table *table, kv_status *status)
 {
     *table = (struct lock_table){ 0 };
+    table->spinners_max = (int)sysconf(_SC_NPROCESSORS_ONLN) - 1;
     for (size_t i = 0; i < LOCK_STRIPES; i++) {
-        if (pthread_mutex_init(&table->stripes[i].mutex, NULL) == 0)
+        kv_code code = txn_mutex_init(&table->stripes[i].mutex, status);
+        if (code == KV_OK)
             continue;
         while (i-- > 0)
             pthread_mutex_destroy(&table->stripes[i].mutex);
-        return kv_fail(status, KV_NO_MEMORY, "no memory for a lock table");
+        return code;
     }
     return KV_OK;
 }
@@ -92,23 +112,8 @@ void lock_table_free(struct lock_table *table)
     }
 }
 
-kv_code lock_owner_init(struct lock_owner *owner, kv_status *status)
-{
-    *owner = (struct lock_owner){ 0 };
-    pthread_condattr_t attributes;
-    if (pthread_condattr_init(&attributes) != 0)
-        return kv_fail(status, KV_NO_MEMORY, "no memory for a condition variable");
-    int failed = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    if (failed == 0)
-        failed = pthread_cond_init(&owner->wake, &attributes);
-    pthread_condattr_destroy(&attributes);
-    return failed == 0 ? KV_OK
-                       : kv_fail(status, KV_NO_MEMORY, "no memory for a condition variable");
-}
-
 void lock_owner_free(struct lock_owner *owner)
 {
-    pthread_cond_destroy(&owner->wake);
     free(owner->records);
 }
 
@@ -222,9 +227,23 @@ static void grant_drop(struct lock *lock, const kv_txn *txn)
     stripe->spare_grant_count++;
 }
 
+/* Those to be woken once the stripe is free. Their memory may be gone by then, which
+ * does no harm: the kernel is given an address, and a wake too many is slept over. */
+struct lock_wakes {
+    _Atomic uint32_t *states[LOCK_WAKES_MAX];
+    size_t count;
+};
+
+static void wakes_run(struct lock_wakes *wakes)
+{
+    for (size_t i = 0; i < wakes->count; i++)
+        syscall(SYS_futex, wakes->states[i], FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    wakes->count = 0;
+}
+
 /* Grant from the head of the queue what now can be. A waiter has its grant (of mode
  * NONE, or what it held before) already, so this needs no memory. */
-static void queue_advance(struct lock *lock)
+static void queue_advance(struct lock *lock, struct lock_wakes *wakes)
 {
     while (lock->queue != NULL) {
         kv_txn *txn = lock->queue;
@@ -234,8 +253,12 @@ static void queue_advance(struct lock *lock)
         lock->queue = owner->next_in_queue;
         grant_of(lock, txn)->mode = owner->waiting_mode;
         owner->waiting_for = NULL;
-        owner->granted = true;
-        pthread_cond_signal(&owner->wake);
+        _Atomic uint32_t *state = &owner->wait_state;
+        if (atomic_exchange(state, WAIT_GRANTED) != WAIT_ASLEEP)
+            continue;
+        if (wakes->count == LOCK_WAKES_MAX)
+            wakes_run(wakes);
+        wakes->states[wakes->count++] = state;
     }
 }
 
@@ -246,12 +269,16 @@ static void queue_join(struct lock *lock, kv_txn *txn, enum lock_mode mode, bool
         link = &(*link)->locks.next_in_queue;
     txn->locks.next_in_queue = *link;
     *link = txn;
+    /* who stands in line has a grant as well */
+    for (struct lock_grant *grant = lock->holders; grant != NULL; grant = grant->next)
+        if (grant->txn != txn)
+            atomic_store(&grant->txn->locks.awaited, true);
     txn->locks.waiting_for = lock;
     txn->locks.waiting_mode = mode;
-    txn->locks.granted = false;
+    atomic_store(&txn->locks.wait_state, WAIT_AWAKE);
 }
 
-static void queue_leave(struct lock *lock, kv_txn *txn)
+static void queue_leave(struct lock *lock, kv_txn *txn, struct lock_wakes *wakes)
 {
     kv_txn **link = &lock->queue;
     while (*link != txn)
@@ -260,7 +287,7 @@ static void queue_leave(struct lock *lock, kv_txn *txn)
     txn->locks.waiting_for = NULL;
     if (grant_of(lock, txn)->mode == LOCK_NONE)
         grant_drop(lock, txn);
-    queue_advance(lock);
+    queue_advance(lock, wakes);
     lock_retire(lock);
 }
 
@@ -291,106 +318,139 @@ static bool waits_reach(struct lock_table *table, kv_txn *txn, const kv_txn *tar
 /* Is `txn`, still waiting, part of a circle? Then it leaves its queue. */
 static bool deadlock_break(struct lock_table *table, kv_txn *txn)
 {
+    struct lock_wakes wakes = { .count = 0 };
     for (size_t i = 0; i < LOCK_STRIPES; i++)
         pthread_mutex_lock(&table->stripes[i].mutex);
     table->visit++;
     bool found = waits_reach(table, txn, txn, 0);
     if (found)
-        queue_leave(txn->locks.waiting_for, txn);
+        queue_leave(txn->locks.waiting_for, txn, &wakes);
     for (size_t i = 0; i < LOCK_STRIPES; i++)
         pthread_mutex_unlock(&table->stripes[i].mutex);
+    wakes_run(&wakes);
     return found;
 }
 
 /* ---- Taking --------------------------------------------------------------- */
 
-static struct timespec moment_after(struct timespec from, uint64_t delay_ms)
+static struct timespec moment_after(uint64_t delay_ms)
 {
-    from.tv_sec += (time_t)(delay_ms / 1000);
-    from.tv_nsec += (long)(delay_ms % 1000) * 1000000;
-    if (from.tv_nsec >= 1000000000) {
-        from.tv_nsec -= 1000000000;
-        from.tv_sec++;
+    struct timespec moment;
+    clock_gettime(CLOCK_MONOTONIC, &moment);
+    moment.tv_sec += (time_t)(delay_ms / 1000);
+    moment.tv_nsec += (long)(delay_ms % 1000) * 1000000;
+    if (moment.tv_nsec >= 1000000000) {
+        moment.tv_nsec -= 1000000000;
+        moment.tv_sec++;
     }
-    return from;
+    return moment;
 }
 
-static bool moment_before(struct timespec a, struct timespec b)
+/* Tell the processor that this is a loop of looks. */
+static inline void spin_pause(void)
 {
-    return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
 }
 
-/* Wait, with the stripe held, until granted; the stripe is held again after. */
-static kv_code lock_wait(kv_txn *txn, struct lock *lock, struct lock_stripe *stripe,
+static bool is_granted(struct lock_owner *owner)
+{
+    return atomic_load_explicit(&owner->wait_state, memory_order_acquire) == WAIT_GRANTED;
+}
+
+/* Look for a moment; true: granted. */
+static bool wait_awake(struct lock_table *table, struct lock_owner *owner)
+{
+    bool may = atomic_fetch_add_explicit(&table->spinners, 1, memory_order_relaxed) <
+               table->spinners_max;
+    for (int i = 0; may && i < LOCK_SPINS && !is_granted(owner); i++)
+        spin_pause();
+    atomic_fetch_sub_explicit(&table->spinners, 1, memory_order_relaxed);
+    return is_granted(owner);
+}
+
+/* Sleep until granted or `until`; true: granted. */
+static bool wait_asleep(struct lock_owner *owner, const struct timespec *until)
+{
+    uint32_t awake = WAIT_AWAKE;
+    atomic_compare_exchange_strong(&owner->wait_state, &awake, WAIT_ASLEEP);
+    while (!is_granted(owner)) {
+        long failed = syscall(SYS_futex, &owner->wait_state, FUTEX_WAIT_BITSET_PRIVATE,
+                              WAIT_ASLEEP, until, NULL, FUTEX_BITSET_MATCH_ANY);
+        if (failed != 0 && errno == ETIMEDOUT)
+            break;
+    }
+    return is_granted(owner);
+}
+
+/* Leave the queue, unless granted at the last moment. */
+static bool wait_give_up(kv_txn *txn, struct lock *lock, struct lock_stripe *stripe)
+{
+    struct lock_wakes wakes = { .count = 0 };
+    pthread_mutex_lock(&stripe->mutex);
+    bool granted = is_granted(&txn->locks);
+    if (!granted)
+        queue_leave(lock, txn, &wakes);
+    pthread_mutex_unlock(&stripe->mutex);
+    wakes_run(&wakes);
+    return !granted;
+}
+
+/* Wait, holding no stripe, until granted. */
+static kv_code lock_wait(kv_txn *txn, struct lock *lock, struct lock_stripe *stripe, bool next,
                          kv_status *status)
 {
     struct lock_table *table = &txn->manager->locks;
     struct lock_owner *owner = &txn->locks;
-    uint32_t timeout_ms = txn->manager->options.timeout_ms;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    const struct timespec deadline = moment_after(now, timeout_ms);
-    uint64_t pause_ms = LOCK_DETECT_AFTER_MS;
-
     atomic_fetch_add_explicit(&table->waits, 1, memory_order_relaxed);
-    while (!owner->granted) {
-        struct timespec until = moment_after(now, pause_ms);
-        if (moment_before(deadline, until))
-            until = deadline;
-        if (pthread_cond_timedwait(&owner->wake, &stripe->mutex, &until) != ETIMEDOUT ||
-            owner->granted)
-            continue;
+    if (next && wait_awake(table, owner))
+        return KV_OK;
 
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        if (!moment_before(now, deadline)) {
-            queue_leave(lock, txn);
-            atomic_fetch_add_explicit(&table->timeouts, 1, memory_order_relaxed);
-            return kv_fail(status, KV_TIMEOUT, "waited %u ms for a lock", timeout_ms);
-        }
-        pthread_mutex_unlock(&stripe->mutex);
-        bool dead = deadlock_break(table, txn);
-        pthread_mutex_lock(&stripe->mutex);
-        if (dead) {
-            atomic_fetch_add_explicit(&table->deadlocks, 1, memory_order_relaxed);
-            return kv_fail(status, KV_DEADLOCK, "the wait for a lock would never end");
-        }
-        pause_ms *= 2; /* a circle closes when its last member starts to wait, and that
-                          one looks after LOCK_DETECT_AFTER_MS */
+    /* Each of two that join at once has marked the other before it looks here. */
+    if (atomic_load(&owner->awaited) && deadlock_break(table, txn)) {
+        atomic_fetch_add_explicit(&table->deadlocks, 1, memory_order_relaxed);
+        return kv_fail(status, KV_DEADLOCK, "the wait for a lock would never end");
     }
-    return KV_OK;
+    uint32_t timeout_ms = txn->manager->options.timeout_ms;
+    const struct timespec deadline = moment_after(timeout_ms);
+    if (wait_asleep(owner, &deadline) || !wait_give_up(txn, lock, stripe))
+        return KV_OK;
+    atomic_fetch_add_explicit(&table->timeouts, 1, memory_order_relaxed);
+    return kv_fail(status, KV_TIMEOUT, "waited %u ms for a lock", timeout_ms);
 }
 
-static kv_code lock_take_held(kv_txn *txn, struct lock *lock, enum lock_mode mode,
-                              kv_status *status)
+/* What `lock_try` came to. */
+enum lock_answer { LOCK_HELD, LOCK_QUEUED, LOCK_QUEUED_NEXT, LOCK_NO_MEMORY };
+
+/* With the stripe held: take the lock, or join its queue. Room for a record and, on
+ * top of the last, the record itself are the owner's from here on. */
+static enum lock_answer lock_try(kv_txn *txn, struct lock *lock, enum lock_mode mode)
 {
-    struct lock_stripe *stripe = lock->stripe;
     struct lock_owner *owner = &txn->locks;
     struct lock_grant *grant = grant_of(lock, txn);
     enum lock_mode before = grant == NULL ? LOCK_NONE : grant->mode;
     enum lock_mode wanted = joined[before][mode];
     if (wanted == before)
-        return KV_OK;
-
-    kv_code code = txn_grow(&owner->records, owner->count, &owner->room,
-                            sizeof(owner->records[0]), status);
-    if (code == KV_OK && grant == NULL && (grant = grant_make(lock, txn)) == NULL)
-        code = kv_fail(status, KV_NO_MEMORY, "no memory for a lock");
-    if (code != KV_OK) {
+        return LOCK_HELD;
+    if (txn_grow(&owner->records, owner->count, &owner->room, sizeof(owner->records[0]),
+                 NULL) != KV_OK ||
+        (grant == NULL && (grant = grant_make(lock, txn)) == NULL)) {
         lock_retire(lock);
-        return code;
+        return LOCK_NO_MEMORY;
     }
 
-    bool queued = before == LOCK_NONE && lock->queue != NULL;
-    if (!queued && lock_allows(lock, txn, wanted)) {
+    owner->records[owner->count] = (struct lock_record){ lock, before };
+    bool next = before != LOCK_NONE || lock->queue == NULL;
+    if (next && lock_allows(lock, txn, wanted)) {
         grant->mode = wanted;
-    } else {
-        queue_join(lock, txn, wanted, before != LOCK_NONE);
-        code = lock_wait(txn, lock, stripe, status);
-        if (code != KV_OK)
-            return code;
+        owner->count++;
+        return LOCK_HELD;
     }
-    owner->records[owner->count++] = (struct lock_record){ lock, before };
-    return KV_OK;
+    queue_join(lock, txn, wanted, before != LOCK_NONE);
+    return next ? LOCK_QUEUED_NEXT : LOCK_QUEUED;
 }
 
 kv_code lock_take(kv_txn *txn, kv_space *space, kv_slice key, enum lock_mode mode,
@@ -404,15 +464,22 @@ kv_code lock_take(kv_txn *txn, kv_space *space, kv_slice key, enum lock_mode mod
     struct lock *lock = lock_find(bucket, space, key);
     if (lock == NULL)
         lock = lock_make(stripe, bucket, space, key);
-    kv_code code = lock == NULL ? kv_fail(status, KV_NO_MEMORY, "no memory for a lock")
-                                : lock_take_held(txn, lock, mode, status);
+    enum lock_answer answer = lock == NULL ? LOCK_NO_MEMORY : lock_try(txn, lock, mode);
     pthread_mutex_unlock(&stripe->mutex);
+    if (answer == LOCK_HELD)
+        return KV_OK;
+    if (answer == LOCK_NO_MEMORY)
+        return kv_fail(status, KV_NO_MEMORY, "no memory for a lock");
+    kv_code code = lock_wait(txn, lock, stripe, answer == LOCK_QUEUED_NEXT, status);
+    if (code == KV_OK)
+        txn->locks.count++;
     return code;
 }
 
 void lock_release_to(kv_txn *txn, size_t count)
 {
     struct lock_owner *owner = &txn->locks;
+    struct lock_wakes wakes = { .count = 0 };
     while (owner->count > count) {
         struct lock_record record = owner->records[--owner->count];
         struct lock *lock = record.lock;
@@ -422,8 +489,11 @@ void lock_release_to(kv_txn *txn, size_t count)
             grant_drop(lock, txn);
         else
             grant_of(lock, txn)->mode = record.before;
-        queue_advance(lock);
+        queue_advance(lock, &wakes);
         lock_retire(lock);
         pthread_mutex_unlock(&stripe->mutex);
     }
+    wakes_run(&wakes);
+    if (count == 0)
+        atomic_store_explicit(&owner->awaited, false, memory_order_relaxed);
 }

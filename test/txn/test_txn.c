@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -765,6 +766,133 @@ EVERY(txn_pessimistic, one_of_a_deadlock_gives_way)
                   (a.code == KV_DEADLOCK && b.code == KV_OK),
               "%s, %s", kv_code_name(a.code), kv_code_name(b.code));
     pthread_barrier_destroy(&both_hold);
+    teardown(&bench);
+}
+
+/* A put of another thread that waits for its lock. */
+struct waiter {
+    struct bench *bench;
+    kv_txn *txn;
+    const char *key;
+    bool reads;
+    kv_code code;
+    pthread_t thread;
+};
+
+static void *wait_and_commit(void *argument)
+{
+    struct waiter *waiter = argument;
+    kv_value value = KV_VALUE_INIT;
+    waiter->code = waiter->reads ? kv_txn_get(waiter->txn, waiter->bench->space,
+                                              kv_text(waiter->key), &value, NULL)
+                                 : put(waiter->bench, waiter->txn, waiter->key, "1");
+    kv_value_release(&value);
+    if (waiter->code == KV_OK || waiter->code == KV_NOT_FOUND)
+        waiter->code = kv_txn_commit(waiter->txn, NULL);
+    kv_txn_close(waiter->txn);
+    return NULL;
+}
+
+/* Start it, and come back when it waits as the `count`th. */
+static void waiter_start(struct waiter *waiter, uint64_t count)
+{
+    pthread_create(&waiter->thread, NULL, wait_and_commit, waiter);
+    while (kv_txn_manager_counts(waiter->bench->manager).lock_waits < count)
+        sched_yield();
+}
+
+static void waiter_end(struct waiter *waiter)
+{
+    pthread_join(waiter->thread, NULL);
+    cr_expect_eq(waiter->code, KV_OK, "%s", kv_code_name(waiter->code));
+}
+
+/* Put what closes a circle with both, end all, and see that one gave way: whoever of
+ * the circle was first to look. */
+static void circle_close(struct bench *bench, kv_txn *txn, const char *key, struct waiter *a,
+                         struct waiter *b)
+{
+    kv_code code = put(bench, txn, key, "1");
+    if (code == KV_OK)
+        code = kv_txn_commit(txn, NULL);
+    kv_txn_close(txn);
+    pthread_join(a->thread, NULL);
+    if (b != NULL)
+        pthread_join(b->thread, NULL);
+    kv_code codes[] = { code, a->code, b == NULL ? KV_OK : b->code };
+    unsigned gave_way = 0;
+    for (size_t i = 0; i < 3; i++) {
+        cr_expect(codes[i] == KV_OK || codes[i] == KV_DEADLOCK, "%s", kv_code_name(codes[i]));
+        gave_way += codes[i] == KV_DEADLOCK;
+    }
+    cr_expect_eq(gave_way, 1);
+    cr_expect_eq(kv_txn_manager_counts(bench->manager).deadlocks, 1);
+}
+
+EVERY(txn_pessimistic, one_of_a_circle_of_three_gives_way)
+{
+    struct row changed = pessimistic(row, KV_TXN_SERIALIZABLE);
+    struct bench bench;
+    setup(&bench, &changed, 50000);
+    kv_txn *c = begin(&bench);
+    struct waiter a = { .bench = &bench, .txn = begin(&bench), .key = "y" };
+    struct waiter b = { .bench = &bench, .txn = begin(&bench), .key = "z" };
+    cr_expect_eq(put(&bench, a.txn, "x", "1"), KV_OK);
+    cr_expect_eq(put(&bench, b.txn, "y", "1"), KV_OK);
+    cr_expect_eq(put(&bench, c, "z", "1"), KV_OK);
+    waiter_start(&a, 1);
+    waiter_start(&b, 2);
+    circle_close(&bench, c, "x", &a, &b);
+    teardown(&bench);
+}
+
+EVERY(txn_pessimistic, a_circle_through_a_place_in_line_is_found)
+{
+    struct row changed = pessimistic(row, KV_TXN_SERIALIZABLE);
+    struct bench bench;
+    setup(&bench, &changed, 50000);
+    kv_txn *a = begin(&bench);
+    struct waiter b = { .bench = &bench, .txn = begin(&bench), .key = "x" };
+    struct waiter c = { .bench = &bench, .txn = begin(&bench), .key = "x", .reads = true };
+    cr_expect_str_eq(get(&bench, a, "x"), "-");
+    cr_expect_eq(put(&bench, c.txn, "y", "1"), KV_OK);
+    waiter_start(&b, 1); /* for a */
+    waiter_start(&c, 2); /* behind b, though a's lock would let it pass */
+    circle_close(&bench, a, "y", &b, &c);
+    teardown(&bench);
+}
+
+EVERY(txn_pessimistic, of_two_readers_that_upgrade_one_gives_way)
+{
+    struct row changed = pessimistic(row, KV_TXN_SERIALIZABLE);
+    struct bench bench;
+    setup(&bench, &changed, 50000);
+    kv_txn *a = begin(&bench);
+    struct waiter b = { .bench = &bench, .txn = begin(&bench), .key = "x" };
+    cr_expect_str_eq(get(&bench, a, "x"), "-");
+    cr_expect_str_eq(get(&bench, b.txn, "x"), "-");
+    waiter_start(&b, 1);
+    circle_close(&bench, a, "x", &b, NULL);
+    teardown(&bench);
+}
+
+EVERY(txn_pessimistic, who_waits_without_a_circle_is_served)
+{
+    struct row changed = pessimistic(row, KV_TXN_SERIALIZABLE);
+    struct bench bench;
+    setup(&bench, &changed, 50000);
+    kv_txn *a = begin(&bench);
+    struct waiter b = { .bench = &bench, .txn = begin(&bench), .key = "x" };
+    struct waiter c = { .bench = &bench, .txn = begin(&bench), .key = "y" };
+    cr_expect_eq(put(&bench, a, "x", "1"), KV_OK);
+    cr_expect_eq(put(&bench, b.txn, "y", "1"), KV_OK);
+    waiter_start(&c, 1); /* so b, which is about to wait, is awaited itself */
+    waiter_start(&b, 2);
+    cr_expect_eq(kv_txn_commit(a, NULL), KV_OK);
+    kv_txn_close(a);
+    waiter_end(&b);
+    waiter_end(&c);
+    cr_expect_eq(kv_txn_manager_counts(bench.manager).deadlocks, 0);
     teardown(&bench);
 }
 
