@@ -11,6 +11,8 @@
  *        group_crash logs COUNT SEED     power lost: each engine's log cut back on its own
  *        group_crash faults STRIDE       every STRIDE-th sync or write fails once, EIO or
  * ENOSPC
+ *        group_crash rivals COUNT SEED  two processes recover one folder at the same time, one
+ * of them killed at times
  */
 #include "kv/group.h"
 #include "test/base.h"
@@ -33,6 +35,7 @@
 #include <unistd.h>
 
 enum { COMMITS = 24, THREADS = 4, EXIT_AT_STEP = 99 };
+enum { LEFT_COMMITS = 6, RIVAL_TRIES_MAX = 20000 };
 
 /* ---- Steps: the calls below stand before libc's ---------------------------- */
 
@@ -46,10 +49,25 @@ static void step(void)
         _exit(EXIT_AT_STEP);
 }
 
-static bool fault(void)
+/* What the failing call was about, of these. */
+static const char *const fault_places[] = { "/group/journal", "/rocksdb/", "/leveldb/" };
+static long fault_counts[3];
+
+static void fault_note(int fd)
+{
+    char link[40], path[300];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t size = readlink(link, path, sizeof(path) - 1);
+    path[size < 0 ? 0 : size] = '\0';
+    for (size_t i = 0; i < 3; i++)
+        fault_counts[i] += strstr(path, fault_places[i]) != NULL;
+}
+
+static bool fault(int fd)
 {
     if (atomic_load(&faults_left) < 0 || atomic_fetch_sub(&faults_left, 1) != 0)
         return false;
+    fault_note(fd);
     errno = fault_error;
     return true;
 }
@@ -60,7 +78,7 @@ static bool fault(void)
 ssize_t write(int fd, const void *bytes, size_t size)
 {
     step();
-    if (fault())
+    if (fault(fd))
         return -1;
     return syscall(SYS_write, fd, bytes, size);
 }
@@ -68,7 +86,7 @@ ssize_t write(int fd, const void *bytes, size_t size)
 ssize_t pwrite(int fd, const void *bytes, size_t size, off_t offset)
 {
     step();
-    if (fault())
+    if (fault(fd))
         return -1;
     return syscall(SYS_pwrite64, fd, bytes, size, offset);
 }
@@ -76,7 +94,7 @@ ssize_t pwrite(int fd, const void *bytes, size_t size, off_t offset)
 ssize_t pwrite64(int fd, const void *bytes, size_t size, off64_t offset)
 {
     step();
-    if (fault())
+    if (fault(fd))
         return -1;
     return syscall(SYS_pwrite64, fd, bytes, size, offset);
 }
@@ -84,7 +102,7 @@ ssize_t pwrite64(int fd, const void *bytes, size_t size, off64_t offset)
 int fsync(int fd)
 {
     step();
-    if (fault())
+    if (fault(fd))
         return -1;
     return (int)syscall(SYS_fsync, fd);
 }
@@ -92,7 +110,7 @@ int fsync(int fd)
 int fdatasync(int fd)
 {
     step();
-    if (fault())
+    if (fault(fd))
         return -1;
     return (int)syscall(SYS_fdatasync, fd);
 }
@@ -127,19 +145,30 @@ static void die(const char *what, const char *why)
     exit(1);
 }
 
-static kv_code world_open(struct world *world, const char *dir, kv_status *status)
+static kv_code world_group_open(struct world *world, kv_status *status)
 {
-    snprintf(world->dir, sizeof(world->dir), "%s", dir);
     kv_group_member members[2];
-    for (size_t i = 0; i < 2; i++) {
-        snprintf(world->stores[i].dir, sizeof(world->stores[i].dir), "%s/%s", dir, drivers[i]);
-        store_reopen(&world->stores[i], drivers[i]);
+    for (size_t i = 0; i < 2; i++)
         members[i] = (kv_group_member){ drivers[i], world->stores[i].db };
-    }
     char journal[160];
-    snprintf(journal, sizeof(journal), "%s/group", dir);
+    snprintf(journal, sizeof(journal), "%s/group", world->dir);
     kv_group_options options = { .journal_size = KV_GROUP_JOURNAL_SIZE_MIN };
     return kv_group_open(journal, members, 2, &options, &world->group, status);
+}
+
+static void world_init(struct world *world, const char *dir)
+{
+    snprintf(world->dir, sizeof(world->dir), "%s", dir);
+    for (size_t i = 0; i < 2; i++)
+        snprintf(world->stores[i].dir, sizeof(world->stores[i].dir), "%s/%s", dir, drivers[i]);
+}
+
+static kv_code world_open(struct world *world, const char *dir, kv_status *status)
+{
+    world_init(world, dir);
+    for (size_t i = 0; i < 2; i++)
+        store_reopen(&world->stores[i], drivers[i]);
+    return world_group_open(world, status);
 }
 
 static void world_close(struct world *world)
@@ -273,7 +302,7 @@ static _Noreturn void child_leave(const char *dir, int report)
     (void)report;
     if (world_open(&world, dir, &status) != KV_OK)
         die("open", status.message);
-    for (uint32_t n = 1; n <= 6; n++)
+    for (uint32_t n = 1; n <= LEFT_COMMITS; n++)
         if (commit(&world, 'a', n, &status) != KV_OK)
             die("commit", status.message);
     _exit(0);
@@ -323,6 +352,68 @@ static _Noreturn void child_logs(const char *dir, int report)
         if (commit(&world, 'a', n, &status) != KV_OK)
             die("commit", status.message);
     _exit(0);
+}
+
+/* Open as soon as nobody else has it: the stores and the group each say KV_BUSY. */
+static void world_open_when_free(struct world *world, const char *dir)
+{
+    world_init(world, dir);
+    for (unsigned tries = 0; tries < RIVAL_TRIES_MAX; tries++) {
+        kv_status status = KV_STATUS_INIT;
+        kv_code code = store_try(&world->stores[0], drivers[0], &status);
+        if (code == KV_OK) {
+            code = store_try(&world->stores[1], drivers[1], &status);
+            if (code == KV_OK)
+                code = world_group_open(world, &status);
+            if (code == KV_OK)
+                return;
+            if (world->stores[1].db != NULL)
+                store_close(&world->stores[1]);
+            store_close(&world->stores[0]);
+        }
+        if (code != KV_BUSY || strstr(status.message, dir) == NULL)
+            die("open beside a rival", status.message);
+        nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+    }
+    die("open beside a rival", "it never was free");
+}
+
+/* Recover what another left, beside a rival that does the same, and add a commit. */
+static int child_rival(const char *dir, int report)
+{
+    struct world world = { 0 };
+    kv_status status = KV_STATUS_INIT;
+    world_open_when_free(&world, dir);
+    lane_check(&world, 'a', LEFT_COMMITS);
+    uint32_t n = count_of(world.stores[0].space, 'a') + 1;
+    if (commit(&world, 'a', n, &status) != KV_OK)
+        die("commit", status.message);
+    syscall(SYS_write, report, &n, sizeof(n));
+    world_close(&world);
+    return 0;
+}
+
+/* A group whose only member takes no lock of its own: the folder's is all there is. */
+static kv_code lone_open(struct store *store, const char *dir, kv_group **group,
+                         kv_status *status)
+{
+    snprintf(store->dir, sizeof(store->dir), "%s/memory", dir);
+    store_reopen(store, "memory");
+    kv_group_member member = { "memory", store->db };
+    kv_group_options options = { .journal_size = KV_GROUP_JOURNAL_SIZE_MIN };
+    return kv_group_open(dir, &member, 1, &options, group, status);
+}
+
+static _Noreturn void child_hold(const char *dir, int report)
+{
+    struct store store;
+    kv_group *group;
+    kv_status status = KV_STATUS_INIT;
+    if (lone_open(&store, dir, &group, &status) != KV_OK)
+        die("open", status.message);
+    syscall(SYS_write, report, &(uint32_t){ 1 }, sizeof(uint32_t));
+    for (;;)
+        pause();
 }
 
 /* Run this program again as `role` on `dir`, to end at `at` (below zero: never).
@@ -598,7 +689,85 @@ static int campaign_faults(long stride)
     for (size_t i = 0; i < 2; i++)
         for (long at = 0; fault_round(at, errors[i]); at += stride)
             faults++;
-    printf("faults: %ld injected, 0 losses\n", faults);
+    printf("faults: %ld injected, %ld of them in the journal, %ld in rocksdb, %ld in leveldb, "
+           "0 losses\n",
+           faults, fault_counts[0], fault_counts[1], fault_counts[2]);
+    return fault_counts[0] > 0 && fault_counts[1] > 0 && fault_counts[2] > 0 ? 0 : 1;
+}
+
+/* The end of a rival: true if it came to its commit, whose number goes to `n`. */
+static bool rival_end(pid_t pid, int report, bool killed, uint32_t *n)
+{
+    uint32_t number = 0;
+    int outcome;
+    bool committed = read(report, &number, sizeof(number)) == (ssize_t)sizeof(number);
+    close(report);
+    waitpid(pid, &outcome, 0);
+    if (!killed && (!WIFEXITED(outcome) || WEXITSTATUS(outcome) != 0 || !committed))
+        die("rivals", "one failed");
+    if (committed && number > *n)
+        *n = number;
+    return committed;
+}
+
+/* Who comes while another process has the group is told so, until that one is dead. */
+static void lock_check(void)
+{
+    char dir[64];
+    folder_make(dir);
+    int report;
+    uint32_t holds = 0;
+    pid_t pid = spawn("hold", dir, -1, &report);
+    if (read(report, &holds, sizeof(holds)) != (ssize_t)sizeof(holds))
+        die("rivals", "the first does not open");
+    struct store store;
+    kv_group *group;
+    kv_status status = KV_STATUS_INIT;
+    if (lone_open(&store, dir, &group, &status) != KV_BUSY ||
+        strstr(status.message, dir) == NULL)
+        die("rivals", "the group of another process was not refused");
+    store_close(&store);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    close(report);
+    status = (kv_status)KV_STATUS_INIT;
+    if (lone_open(&store, dir, &group, &status) != KV_OK)
+        die("rivals", status.message);
+    if (kv_group_close(group, NULL) != KV_OK)
+        die("rivals", "the group does not close");
+    store_close(&store);
+    folder_remove(dir);
+}
+
+static int campaign_rivals(long count, uint64_t seed)
+{
+    long kills = 0;
+    lock_check();
+    for (long i = 0; i < count; i++) {
+        char dir[64];
+        folder_make(dir);
+        run("leave", dir, -1, NULL);
+        int reports[2];
+        pid_t pids[2];
+        for (size_t rival = 0; rival < 2; rival++)
+            pids[rival] = spawn("rival", dir, -1, &reports[rival]);
+        bool killed = i % 2 == 1;
+        if (killed) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            nanosleep(&(struct timespec){ 0, (long)((seed >> 33) % 40) * 1000000 }, NULL);
+            kill(pids[0], SIGKILL);
+            kills++;
+        }
+        uint32_t newest = 0, commits = 0;
+        for (size_t rival = 0; rival < 2; rival++)
+            commits += rival_end(pids[rival], reports[rival], killed && rival == 0, &newest);
+        if (!killed && newest != LEFT_COMMITS + 2)
+            die("rivals", "one did not see what the other committed");
+        world_check(dir, LEFT_COMMITS + commits);
+        folder_remove(dir);
+    }
+    printf("rivals: %ld pairs recovered one folder, %ld with one killed, 0 losses\n", count,
+           kills);
     return 0;
 }
 
@@ -613,6 +782,10 @@ int main(int argc, char **argv)
             child_logs(argv[3], report);
         if (strcmp(argv[2], "leave") == 0)
             child_leave(argv[3], report);
+        if (strcmp(argv[2], "hold") == 0)
+            child_hold(argv[3], report);
+        if (strcmp(argv[2], "rival") == 0)
+            return child_rival(argv[3], report);
         return child_commit(argv[3], report);
     }
     if (argc == 3 && strcmp(argv[1], "steps") == 0)
@@ -625,7 +798,9 @@ int main(int argc, char **argv)
         return campaign_logs(strtol(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
     if (argc == 3 && strcmp(argv[1], "faults") == 0)
         return campaign_faults(strtol(argv[2], NULL, 10));
+    if (argc == 4 && strcmp(argv[1], "rivals") == 0)
+        return campaign_rivals(strtol(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
     fprintf(stderr, "usage: group_crash steps STRIDE | kills COUNT SEED | cuts STRIDE | "
-                    "logs COUNT SEED | faults STRIDE\n");
+                    "logs COUNT SEED | faults STRIDE | rivals COUNT SEED\n");
     return 2;
 }

@@ -14,14 +14,21 @@ static void must(kv_code code, const kv_status *status)
     abort();
 }
 
+kv_code store_try(struct store *store, const char *driver, kv_status *status)
+{
+    kv_options *options;
+    must(kv_options_new(driver, store->dir, NULL, &options, status), status);
+    kv_code code = kv_open(options, KV_CREATE, &store->db, status);
+    kv_options_free(options);
+    if (code == KV_OK)
+        must(kv_space_open(store->db, "default", KV_CREATE, &store->space, status), status);
+    return code;
+}
+
 void store_reopen(struct store *store, const char *driver)
 {
     kv_status status = KV_STATUS_INIT;
-    kv_options *options;
-    must(kv_options_new(driver, store->dir, NULL, &options, &status), &status);
-    must(kv_open(options, KV_CREATE, &store->db, &status), &status);
-    kv_options_free(options);
-    must(kv_space_open(store->db, "default", KV_CREATE, &store->space, &status), &status);
+    must(store_try(store, driver, &status), &status);
 }
 
 void store_open(struct store *store, const char *driver)

@@ -14,6 +14,8 @@ struct store {
 void store_open(struct store *store, const char *driver);
 void store_close(struct store *store);   /* keeps the folder */
 void store_abandon(struct store *store); /* close, whatever comes of it */
+/* As store_reopen, for one that may be in use by another process (KV_BUSY). */
+kv_code store_try(struct store *store, const char *driver, kv_status *status);
 void store_reopen(struct store *store, const char *driver);
 void store_remove(struct store *store); /* close and delete the folder */
 
