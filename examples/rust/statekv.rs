@@ -1,9 +1,10 @@
 //! A small wrapper of kv.h: what a Rust program needs to keep the state of a chain.
 //! A space, batch or walk borrows its database, so that none outlives it.
 
-use std::ffi::{c_char, c_int, c_uint, c_void, CStr, CString};
+use std::ffi::{CStr, CString};
 use std::fmt;
 use std::marker::PhantomData;
+use std::os::raw::{c_char, c_int, c_uint, c_void};
 use std::ptr;
 
 /// The declarations of kv.h that are used here, by their names there.
