@@ -1,13 +1,15 @@
 /*
  * engine_defaults.c - what our default options gain over the engines' own.
  *
- *     engine_defaults rocksdb|leveldb raw|ours KEYS READS DIR
+ *     engine_defaults rocksdb|leveldb raw|ours KEYS READS reopen|keep DIR [name=value ...]
  *
  * Fills the new folder DIR with KEYS random pairs of 32 and 128 bytes (half of
- * a value compresses) in batches of 1,000, opens it anew, and gets READS random
- * keys that are there and as many that are not, twice, the second time measured.
- * Every value is checked. "raw" is the engine's C interface with the options it
- * starts from. Prints rates, CPU time of all threads, and resident memory.
+ * a value compresses) in batches of 1,000, waits until the engine's threads are
+ * idle, opens it anew or keeps it open, and gets READS random keys that are there and as many
+ * that are not, again and again, the first time not measured. Then it writes a tenth of the
+ * pairs again, so that write buffers are in use beside a full cache. Every value is checked.
+ * "raw" is the engine's C interface with the options it starts from; "ours" takes options to
+ * set. Prints rates, CPU time of all threads, and resident memory.
  */
 #include "kv/kv.h"
 
@@ -19,7 +21,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
-enum { KEY_SIZE = 32, VALUE_SIZE = 128, BATCH_KEYS = 1000, MISSING = 4 };
+enum { KEY_SIZE = 32, VALUE_SIZE = 128, BATCH_KEYS = 1000, MISSING = 4, ROUNDS = 4 };
+enum { IDLE_CHECK_MS = 200, IDLE_CHECKS = 5, IDLE_CHECKS_MAX = 1500 };
 
 static kv_status status = KV_STATUS_INIT;
 static char *error;
@@ -44,6 +47,7 @@ struct side {
 };
 
 static const char *backend;
+static char **settings; /* ended by NULL */
 static kv_db *db;
 static kv_space *space;
 static kv_batch *batch;
@@ -52,6 +56,13 @@ static void ours_open(void)
 {
     kv_options *options;
     check(kv_options_new(backend, dir, NULL, &options, &status) == KV_OK);
+    for (char **setting = settings; *setting != NULL; setting++) {
+        char name[128];
+        size_t size = strcspn(*setting, "=");
+        snprintf(name, sizeof(name), "%.*s", (int)size, *setting);
+        check(kv_options_set(options, name, *setting + size + ((*setting)[size] == '='),
+                             &status) == KV_OK);
+    }
     check(kv_open(options, KV_CREATE, &db, &status) == KV_OK);
     check(kv_space_open(db, "bench", KV_CREATE, &space, &status) == KV_OK);
     check(kv_batch_new(db, &batch, &status) == KV_OK);
@@ -226,12 +237,26 @@ static struct moment now(void)
                                 micro / 1e6 };
 }
 
-static void print(const char *what, struct moment from, uint64_t count)
+static double cpu_micros(struct moment from, struct moment to, uint64_t count)
 {
-    struct moment to = now();
-    printf("%-7s %8.0f k/s  %6.2f us CPU each\n", what,
-           (double)count / (to.wall - from.wall) / 1e3,
-           (to.cpu - from.cpu) / (double)count * 1e6);
+    return (to.cpu - from.cpu) / (double)count * 1e6;
+}
+
+static double kilo_rate(struct moment from, struct moment to, uint64_t count)
+{
+    return (double)count / (to.wall - from.wall) / 1e3;
+}
+
+/* Wait until the engine's threads have nothing more to do. */
+static void wait_until_idle(void)
+{
+    struct timespec pause = { 0, IDLE_CHECK_MS * 1000000L };
+    unsigned idle = 0;
+    for (unsigned i = 0; i < IDLE_CHECKS_MAX && idle < IDLE_CHECKS; i++) {
+        struct moment before = now();
+        nanosleep(&pause, NULL);
+        idle = now().cpu - before.cpu < 1e-3 ? idle + 1 : 0;
+    }
 }
 
 static void print_memory(const char *when)
@@ -250,10 +275,9 @@ static void print_memory(const char *when)
     printf("memory after %s: %ld MiB, at most %ld MiB\n", when, resident / 1024, peak / 1024);
 }
 
-static void fill(const struct side *side, uint64_t keys)
+static void write_pairs(const struct side *side, uint64_t keys)
 {
     char key[KEY_SIZE], value[VALUE_SIZE];
-    struct moment start = now();
     for (uint64_t i = 0; i < keys; i++) {
         make_pair(i, 0, key, value);
         side->put(key, value);
@@ -261,47 +285,68 @@ static void fill(const struct side *side, uint64_t keys)
             side->commit();
     }
     side->commit();
-    print("fill", start, keys);
-    print_memory("filling");
 }
 
-static void read_all(const struct side *side, uint64_t keys, uint64_t reads, unsigned salt,
-                     bool shown)
+/* The CPU time includes what is left to the engine's threads at the end. */
+static void fill(const struct side *side, uint64_t keys)
+{
+    struct moment start = now();
+    write_pairs(side, keys);
+    struct moment written = now();
+    print_memory("filling");
+    wait_until_idle();
+    printf("fill    %8.1f k/s  %6.2f us CPU each\n", kilo_rate(start, written, keys),
+           cpu_micros(start, now(), keys));
+}
+
+static void read_some(const struct side *side, uint64_t keys, uint64_t reads, unsigned salt,
+                      uint64_t round)
 {
     char key[KEY_SIZE], value[VALUE_SIZE];
     struct moment start = now();
     for (uint64_t i = 0; i < reads; i++) {
-        make_pair(mix((UINT64_C(1) << 50) + i) % keys, salt, key, value);
+        make_pair(mix((UINT64_C(1) << 50) + round * reads + i) % keys, salt, key, value);
         if (side->get(key, value) != (salt == 0)) {
             fprintf(stderr, "engine_defaults: a wrong answer\n");
             exit(1);
         }
     }
-    if (shown)
-        print(salt == 0 ? "present" : "absent", start, reads);
+    struct moment end = now();
+    if (round > 0)
+        printf("%-7s %8.1f k/s  %6.2f us CPU each\n", salt == 0 ? "present" : "absent",
+               kilo_rate(start, end, reads), cpu_micros(start, end, reads));
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 6) {
-        fprintf(stderr, "usage: engine_defaults rocksdb|leveldb raw|ours KEYS READS DIR\n");
+    if (argc < 7) {
+        fprintf(stderr,
+                "usage: engine_defaults rocksdb|leveldb raw|ours KEYS READS reopen|keep "
+                "DIR [name=value ...]\n");
         return 2;
     }
     backend = argv[1];
     const struct side *raw = strcmp(backend, "rocksdb") == 0 ? &raw_rocks : &raw_level;
     const struct side *side = strcmp(argv[2], "raw") == 0 ? raw : &ours;
     uint64_t keys = strtoull(argv[3], NULL, 10), reads = strtoull(argv[4], NULL, 10);
-    dir = argv[5];
+    bool reopen = strcmp(argv[5], "reopen") == 0;
+    dir = argv[6];
+    settings = argv + 7;
 
     side->open();
     fill(side, keys);
-    side->close();
-    side->open();
-    for (int round = 0; round < 2; round++) {
-        read_all(side, keys, reads, 0, round == 1);
-        read_all(side, keys, reads, MISSING, round == 1);
+    if (reopen) {
+        side->close();
+        side->open();
+        wait_until_idle();
+    }
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        read_some(side, keys, reads, 0, round);
+        read_some(side, keys, reads, MISSING, round);
     }
     print_memory("reading");
+    write_pairs(side, keys / 10);
+    print_memory("writing more");
     side->close();
     return 0;
 }

@@ -10,6 +10,8 @@
 #include "drivers/engine_error.h"
 #include "drivers/engine_handles.h"
 #include "drivers/engine_log.h"
+#include "drivers/leveldb_damage.h"
+#include "drivers/leveldb_iter.h"
 #include "drivers/leveldb_view.h"
 #include "kv/folder.h"
 
@@ -53,6 +55,7 @@ struct level_db {
     leveldb_writeoptions_t *write, *write_sync;
     char *view; /* where LevelDB is, when opened for reading; else NULL */
     bool verify;
+    struct level_damage damage;
     atomic_ullong unsynced; /* writes begun without sync */
     atomic_ullong settled;  /* how many of them are durable */
 };
@@ -61,15 +64,6 @@ struct level_snapshot {
     kv_snapshot base;
     const leveldb_snapshot_t *snapshot;
     leveldb_readoptions_t *reads[2][2];
-};
-
-struct level_iter {
-    kv_iter base;
-    leveldb_iterator_t *cursor;
-    kv_range range; /* its bytes in `bounds` */
-    char *bounds;
-    const char *end;     /* of the value last taken, for is_same_block */
-    uint64_t limit_head; /* the limit's first bytes as a number, all ones for none */
 };
 
 struct level_batch {
@@ -97,12 +91,18 @@ static struct level_batch *level_batch_of(kv_batch *batch)
     return (struct level_batch *)batch;
 }
 
-/* Record LevelDB's error, if there is one, and free it. */
-static kv_code settle(const kv_db *db, char *error, kv_status *status)
+/* Record LevelDB's error, if there is one, and free it. A damaged block it does
+ * not place: then we say in which table it is. */
+static kv_code settle(kv_db *db, char *error, kv_status *status)
 {
     if (error == NULL)
         return KV_OK;
-    kv_code code = engine_fail(status, leveldb_errors, db->dir, error);
+    const char *name = NULL;
+    if (engine_error_code(leveldb_errors, error) == KV_CORRUPT && strchr(error, '/') == NULL)
+        name = level_damage_find(&level_db_of(db)->damage, db->dir);
+    kv_code code = name == NULL
+                       ? engine_fail(status, leveldb_errors, db->dir, error)
+                       : kv_fail(status, KV_CORRUPT, "%s/%s: %s", db->dir, name, error);
     leveldb_free(error);
     return code;
 }
@@ -306,6 +306,8 @@ static void level_iter_close(kv_iter *iter)
  */
 static bool is_sound(struct level_iter *self)
 {
+    if (level_iter_is_fine(self))
+        return true;
     char *error = NULL;
     leveldb_iter_get_error(self->cursor, &error);
     return settle(self->base.space->db, error, &self->base.status) == KV_OK;
@@ -319,15 +321,10 @@ static void level_iter_verify(kv_iter *iter)
 }
 
 /* Off every entry: the end, or a fault, now recorded. */
-static bool leave(struct level_iter *self)
+bool level_iter_leave(struct level_iter *self)
 {
     level_iter_verify(&self->base);
     return false;
-}
-
-static inline void remember_end(struct level_iter *self)
-{
-    self->end = (const char *)self->base.value.data + self->base.value.size;
 }
 
 static inline bool below_limit(const struct level_iter *self)
@@ -356,7 +353,7 @@ static bool land(struct level_iter *self)
 {
     bool within = take(self) && below_limit(self) && from_first(self);
     if (within)
-        remember_end(self);
+        level_iter_remember_end(self);
     return is_sound(self) && within;
 }
 
@@ -405,49 +402,18 @@ static bool level_iter_seek_for_prev(kv_iter *iter, kv_slice key)
     return seek_below(self, key);
 }
 
-/*
- * In a block an entry's value follows the one before after three numbers of at
- * most 5 bytes each and no more than its own key, which has 8 bytes more inside
- * LevelDB. Another block is further off, for each ends with 13 bytes or more of
- * other things. So a value as near as that was read from the same block.
- */
-enum { BLOCK_ENTRY_HEAD_MAX = 15, BLOCK_KEY_TAIL = 8 };
-
-static inline bool is_same_block(const struct level_iter *self)
+bool level_iter_near_limit(struct level_iter *self)
 {
-    size_t distance = (size_t)((const char *)self->base.value.data - self->end);
-    return distance <= self->base.key.size + BLOCK_KEY_TAIL + BLOCK_ENTRY_HEAD_MAX;
+    self->base.value.data = leveldb_iter_value(self->cursor, &self->base.value.size);
+    bool within = below_limit(self), same_block = level_iter_is_same_block(self);
+    level_iter_remember_end(self);
+    return (same_block || is_sound(self)) && within;
 }
 
-/* Whether the entry is plainly below the limit, told without a call. */
-static inline bool is_far_below_limit(const struct level_iter *self)
+bool level_iter_enter_block(struct level_iter *self)
 {
-    return self->base.key.size >= sizeof(uint64_t) && head(self->base.key) < self->limit_head;
-}
-
-static __attribute__((noinline)) bool next_with_care(struct level_iter *self)
-{
-    bool within = below_limit(self);
-    if (within && is_same_block(self)) {
-        remember_end(self);
-        return true;
-    }
-    remember_end(self);
-    return is_sound(self) && within;
-}
-
-static bool level_iter_next(kv_iter *iter)
-{
-    struct level_iter *self = level_iter_of(iter);
-    leveldb_iter_next(self->cursor);
-    if (!leveldb_iter_valid(self->cursor))
-        return leave(self);
-    iter->key.data = leveldb_iter_key(self->cursor, &iter->key.size);
-    iter->value.data = leveldb_iter_value(self->cursor, &iter->value.size);
-    if (!is_same_block(self) || !is_far_below_limit(self))
-        return next_with_care(self);
-    remember_end(self);
-    return true;
+    level_iter_remember_end(self);
+    return is_sound(self);
 }
 
 static bool level_iter_prev(kv_iter *iter)

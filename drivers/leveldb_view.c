@@ -18,7 +18,7 @@ static bool ends_with(const char *name, const char *end)
     return size >= end_size && strcmp(name + size - end_size, end) == 0;
 }
 
-static bool is_table(const char *name)
+bool level_is_table(const char *name)
 {
     return ends_with(name, ".ldb") || ends_with(name, ".sst");
 }
@@ -66,7 +66,7 @@ static kv_code show_file(const char *dir, const char *view, const char *name, kv
     kv_code code = KV_OK;
     if (asprintf(&from, "%s/%s", dir, name) < 0 || asprintf(&to, "%s/%s", view, name) < 0)
         code = kv_fail(status, KV_NO_MEMORY, "no memory for the path %s/%s", dir, name);
-    else if (is_table(name) ? symlink(from, to) != 0 : !copy_file(from, to))
+    else if (level_is_table(name) ? symlink(from, to) != 0 : !copy_file(from, to))
         code = kv_fail(status, errno == ENOSPC ? KV_NO_SPACE : KV_IO,
                        "cannot make a view of %s in %s: %s", from, view, strerror(errno));
     free(to);
@@ -82,7 +82,7 @@ static kv_code show_files(const char *dir, const char *view, kv_status *status)
     kv_code code = KV_OK;
     const struct dirent *entry;
     while (code == KV_OK && (entry = readdir(stream)) != NULL)
-        if (is_table(entry->d_name) || is_rewritten(entry->d_name))
+        if (level_is_table(entry->d_name) || is_rewritten(entry->d_name))
             code = show_file(dir, view, entry->d_name, status);
     closedir(stream);
     return code;

@@ -135,6 +135,99 @@ CONTRACT_TEST_DURABLE(care, a_copy_while_in_use)
     store_free(&store);
 }
 
+/* A writer that changes six keys in each of two spaces by one batch, all to the batch's
+ * number, until it is told to stop. */
+enum { COPY_WRITERS = 2, COPY_KEYS = 6, COPIES = 5 };
+
+struct copied {
+    struct store *store;
+    kv_space *spaces[2];
+    int writer;
+    atomic_bool *stop;
+    atomic_int begun, done; /* batches */
+};
+
+static kv_slice copied_key(char text[32], int writer, int key)
+{
+    return kv_bytes(text, (size_t)snprintf(text, 32, "%d-%d", writer, key));
+}
+
+static void *write_until_stopped(void *context)
+{
+    struct copied *copied = context;
+    kv_batch *batch = NULL;
+    assert_ok(kv_batch_new(copied->store->db, &batch, status));
+    while (!atomic_load(copied->stop)) {
+        char key[32];
+        char value[32];
+        int number = atomic_fetch_add(&copied->begun, 1) + 1;
+        snprintf(value, sizeof(value), "%d", number);
+        for (int k = 0; k < 2 * COPY_KEYS; k++)
+            kv_batch_put(batch, copied->spaces[k % 2], copied_key(key, copied->writer, k / 2),
+                         kv_text(value));
+        assert_ok(kv_batch_commit(batch, 0, status));
+        atomic_store(&copied->done, number);
+    }
+    kv_batch_free(batch);
+    return NULL;
+}
+
+/* In the copy every key of a writer is as one and the same batch left it: none that was
+ * acknowledged before the copy began is missing, none that began after it ended is in. */
+static void check_copy(const char *driver, const char *path, int writer, int least, int most)
+{
+    kv_db *copy = NULL;
+    char first[16] = "";
+    assert_ok(contract_open(driver, path, 0, &copy, status));
+    for (int k = 0; k < 2 * COPY_KEYS; k++) {
+        kv_space *space = NULL;
+        char key[32];
+        copied_key(key, writer, k / 2);
+        assert_ok(kv_space_open(copy, k % 2 == 0 ? "default" : "other", 0, &space, status));
+        const char *value = get(space, key);
+        if (k == 0)
+            snprintf(first, sizeof(first), "%s", value);
+        cr_assert(strcmp(value, first) == 0, "torn: %s is of batch %s, others of %s", key,
+                  value, first);
+    }
+    int number = strcmp(first, "-") == 0 ? 0 : (int)strtol(first, NULL, 10);
+    cr_assert(least <= number && number <= most, "batch %d, not of %d to %d", number, least,
+              most);
+    assert_ok(kv_close(copy, status));
+}
+
+CONTRACT_TEST_DURABLE(care, copies_under_writers)
+{
+    struct store store;
+    store_new(&store, row);
+    kv_space *other = store_space(&store, "other");
+    struct copied copied[COPY_WRITERS];
+    pthread_t threads[COPY_WRITERS];
+    atomic_bool stop = false;
+    for (int w = 0; w < COPY_WRITERS; w++) {
+        copied[w] = (struct copied){
+            .store = &store, .spaces = { store.space, other }, .writer = w, .stop = &stop
+        };
+        pthread_create(&threads[w], NULL, write_until_stopped, &copied[w]);
+    }
+    for (int c = 0; c < COPIES; c++) {
+        char path[CONTRACT_PATH_MAX];
+        int least[COPY_WRITERS];
+        contract_path(path, store.root, "copy");
+        for (int w = 0; w < COPY_WRITERS; w++)
+            while ((least[w] = atomic_load(&copied[w].done)) < 3 * (c + 1))
+                usleep(1000); /* they are at it */
+        assert_ok(kv_checkpoint(store.db, path, status));
+        for (int w = 0; w < COPY_WRITERS; w++)
+            check_copy(row->driver, path, w, least[w], atomic_load(&copied[w].begun));
+        contract_remove(path);
+    }
+    atomic_store(&stop, true);
+    for (int w = 0; w < COPY_WRITERS; w++)
+        pthread_join(threads[w], NULL);
+    store_free(&store);
+}
+
 /* ---- Threads --------------------------------------------------------------------- */
 
 enum { THREADS = 4, ROUNDS = 300, KEYS_EACH = 20 };

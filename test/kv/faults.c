@@ -121,9 +121,9 @@ static void fill_and_compact(const char *driver, const char *dir)
 }
 
 /* Flip a run of bits in the largest table, at its start or in its middle. */
-static void damage_table(const char *dir, bool middle)
+static void damage_table(const char *dir, bool middle, char largest[SCRATCH_PATH_SIZE])
 {
-    char path[SCRATCH_PATH_SIZE], largest[SCRATCH_PATH_SIZE] = "";
+    char path[SCRATCH_PATH_SIZE];
     off_t size = 0;
     DIR *stream = opendir(dir);
     const struct dirent *entry;
@@ -135,7 +135,7 @@ static void damage_table(const char *dir, bool middle)
         cr_assert_eq(stat(scratch_join(path, dir, entry->d_name), &info), 0);
         if (info.st_size > size) {
             size = info.st_size;
-            memcpy(largest, path, sizeof(largest));
+            memcpy(largest, path, SCRATCH_PATH_SIZE);
         }
     }
     closedir(stream);
@@ -151,7 +151,8 @@ static void damage_table(const char *dir, bool middle)
     close(fd);
 }
 
-static void expect_damage_seen(kv_space *space, bool forward)
+/* Every message names the table. */
+static void expect_damage_seen(kv_space *space, bool forward, const char *table)
 {
     kv_iter *iter;
     kv_status status = KV_STATUS_INIT;
@@ -168,11 +169,12 @@ static void expect_damage_seen(kv_space *space, bool forward)
     cr_expect_lt(seen, DAMAGE_KEYS);
     cr_expect_eq(kv_iter_status(iter, &status), KV_CORRUPT, "%d seen, %s", seen,
                  status.message);
+    cr_expect_not_null(strstr(status.message, table), "%s", status.message);
     cr_expect(!kv_iter_first(iter), "a failed iterator goes on");
     kv_iter_close(iter);
 }
 
-static void expect_gets_say_so(kv_space *space)
+static void expect_gets_say_so(kv_space *space, const char *table)
 {
     char key[16];
     int corrupt = 0, absent = 0;
@@ -188,16 +190,17 @@ static void expect_gets_say_so(kv_space *space)
     cr_expect_gt(corrupt, 0);
     cr_expect_eq(absent, 0);
     cr_expect_not_null(strstr(status.message, "key 6b3"), "%s", status.message);
+    cr_expect_not_null(strstr(status.message, table), "%s", status.message);
 }
 
 /* A damaged block ends a walk with KV_CORRUPT, never as if the data had run
  * out, and a get of a key in it is no absence. */
 static void expect_no_silent_damage(const char *driver, bool middle)
 {
-    char dir[SCRATCH_PATH_SIZE];
+    char dir[SCRATCH_PATH_SIZE], table[SCRATCH_PATH_SIZE];
     scratch_make(dir);
     fill_and_compact(driver, dir);
-    damage_table(dir, middle);
+    damage_table(dir, middle, table);
     kv_db *db;
     kv_space *space = NULL;
     kv_status status = KV_STATUS_INIT;
@@ -205,11 +208,12 @@ static void expect_no_silent_damage(const char *driver, bool middle)
     if (code == KV_OK)
         code = kv_space_open(db, "s", 0, &space, &status);
     if (code == KV_OK) {
-        expect_damage_seen(space, true);
-        expect_damage_seen(space, false);
-        expect_gets_say_so(space);
+        expect_damage_seen(space, true, strrchr(table, '/'));
+        expect_damage_seen(space, false, strrchr(table, '/'));
+        expect_gets_say_so(space, strrchr(table, '/'));
     } else {
         cr_expect_eq(code, KV_CORRUPT, "%s", status.message);
+        cr_expect_not_null(strstr(status.message, strrchr(table, '/')), "%s", status.message);
     }
     cr_expect(code == KV_OK || !middle, "%s: only the first block holds what opening needs",
               driver);

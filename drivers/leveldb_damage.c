@@ -1,0 +1,44 @@
+/* leveldb_damage.c - reading tables until one is damaged. */
+#include "drivers/leveldb_damage.h"
+#include "drivers/leveldb_view.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* What is read to find out: seconds of a large database, not minutes. */
+#define DAMAGE_READ_MAX (UINT64_C(4) << 30)
+
+static void look(struct level_damage *damage, const char *dir)
+{
+    DIR *stream = opendir(dir);
+    uint64_t left = DAMAGE_READ_MAX;
+    const struct dirent *entry;
+    while (stream != NULL && damage->name[0] == '\0' && (entry = readdir(stream)) != NULL) {
+        char path[PATH_MAX];
+        struct stat info;
+        if (!level_is_table(entry->d_name) ||
+            snprintf(path, sizeof(path), "%s/%s", dir, entry->d_name) >= (int)sizeof(path) ||
+            stat(path, &info) != 0 || (uint64_t)info.st_size > left)
+            continue;
+        left -= (uint64_t)info.st_size;
+        if (level_table_is_damaged(path))
+            snprintf(damage->name, sizeof(damage->name), "%s", entry->d_name);
+    }
+    if (stream != NULL)
+        closedir(stream);
+}
+
+const char *level_damage_find(struct level_damage *damage, const char *dir)
+{
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&mutex);
+    if (!damage->looked)
+        look(damage, dir);
+    damage->looked = true;
+    pthread_mutex_unlock(&mutex);
+    return damage->name[0] != '\0' ? damage->name : NULL;
+}
