@@ -285,13 +285,15 @@ static kv_code check_key_op(const vmap_proof_op *op, const vmap_digest *root, kv
     vmap_digest reached;
     kv_code code;
     if (value == NULL) {
-        code = proof->proof_case == ICS23__COMMITMENT_PROOF__PROOF_NONEXIST
-                   ? check_absence(proof->nonexist, key, root, status)
-                   : unproven(status, "it does not show an absence");
+        code =
+            proof->proof_case == ICS23__COMMITMENT_PROOF__PROOF_NONEXIST
+                ? check_absence(proof->nonexist, key, root, status)
+                : unproven(status,
+                           "it is of a value, not of an absence; give the value to check it");
         goto out;
     }
     if (proof->proof_case != ICS23__COMMITMENT_PROOF__PROOF_EXIST) {
-        code = unproven(status, "it does not show a value");
+        code = unproven(status, "it is of an absence, not of a value");
         goto out;
     }
     if (!bytes_equal(proof_bytes(proof->exist->key), key) ||
