@@ -1,19 +1,26 @@
 /*
  * suite_vmap.c - the map and its state, beside the same pairs written raw.
  *
- *   commit, commit_raw   80 % updates, 10 % inserts, 10 % deletes, `changes` at a time: the
+ *   commit               80 % updates, 10 % inserts, 10 % deletes, `changes` at a time: the
  *                        price of a root for every version
  *   update, insert, delete   the same, of one kind
- *   build, build_raw     from nothing to `keys` pairs, `changes` at a time
- *   get, get_raw         newest values; get_old: at the oldest kept version
- *   prove, prove_absent, check   proofs made, proofs checked
+ *   build                from nothing to `keys` pairs, `changes` at a time
+ *   get, get_old         newest values; values at a version 15 commits back
+ *   prove, prove_absent, prove_old, check   proofs made, proofs checked
  *   verify               every digest again from the pairs
- *   open                 the state opened and closed, its database open
+ *   open, open_cold      the state opened and closed; its database too, and one proof
  *   transfer             CryptoBench: accounts read, changed and put back, then a commit
  *   churn                VirtualMapBench's update: read, then remove 1 in 256, else add
+ *   ..._raw              the same pairs in plain batches, the same reads of a plain store
  *
  * Keys are 32 random-looking bytes. A window of numbers slides: inserts add at its end and
  * deletes take from its beginning, so that the number of pairs stays what it is.
+ *
+ * `cache` is the page cache's budget in percent of what all pages of the map need, which is
+ * measured: the state is opened, every page is read once, and the bytes that the cache then
+ * holds are 100 percent. With the budget set, every page is read once more, so that a row
+ * with 200 begins with all pages in the cache, and stays so while changed pages stand there
+ * beside those that they replace. A row with 10 begins with the tenth that was read last.
  */
 #include "bench/suites.h"
 
@@ -27,7 +34,10 @@
 
 enum { KEY_SIZE = 32, VALUE_SIZE_MAX = 4096, MAP_PREFIX_SIZE = 4 };
 enum { LOAD_COMMIT = 100000, SAMPLE = 200 };
-enum { METRIC_LEAF, METRIC_INNER, METRIC_RANK, METRIC_MISSES };
+enum { METRIC_LEAF, METRIC_INNER, METRIC_RANK, METRIC_MISSES, METRIC_NEED, METRICS };
+
+/* While loading: nothing leaves the cache. */
+static const uint64_t CACHE_UNBOUNDED = UINT64_C(1) << 40;
 
 struct vmap_bench {
     kv_options *options;
@@ -40,7 +50,7 @@ struct vmap_bench {
     uint64_t low, high; /* numbers of the keys that are there */
     uint64_t generation;
     uint64_t random;
-    uint64_t figures[4];
+    uint64_t need; /* bytes that all pages take in the cache */
     size_t value_size;
     uint8_t value[VALUE_SIZE_MAX];
 };
@@ -125,8 +135,7 @@ static kv_code open_store(bench_process *process, kv_status *status)
         code = set_number(bench->options, "vmap.keep_recent", bench_number(process, "keep"),
                           status);
     if (code == KV_OK)
-        code = set_number(bench->options, "vmap.cache_size", bench_number(process, "cache"),
-                          status);
+        code = set_number(bench->options, "vmap.cache_size", CACHE_UNBOUNDED, status);
     if (code == KV_OK)
         code = set_number(bench->options, "vmap.page_bits", bench_number(process, "page-bits"),
                           status);
@@ -153,15 +162,20 @@ static void teardown(bench_process *process)
 
 /* ---- Changes --------------------------------------------------------------- */
 
+static kv_code put_bytes(struct vmap_bench *bench, const struct bench_key *key, kv_slice name,
+                         kv_slice value, kv_status *status)
+{
+    if (bench->map != NULL)
+        return vmap_put(bench->map, name, value, status);
+    kv_batch_put(bench->batch, bench->space, raw_key(key), value);
+    return KV_OK;
+}
+
 static kv_code put(struct vmap_bench *bench, uint64_t number, kv_status *status)
 {
     struct bench_key key;
     kv_slice name = make_key(&key, number);
-    kv_slice value = make_value(bench, number, bench->generation);
-    if (bench->map != NULL)
-        return vmap_put(bench->map, name, value, status);
-    kv_batch_put(bench->batch, bench->space, raw_key(&key), value);
-    return KV_OK;
+    return put_bytes(bench, &key, name, make_value(bench, number, bench->generation), status);
 }
 
 static kv_code drop(struct vmap_bench *bench, uint64_t number, kv_status *status)
@@ -234,8 +248,7 @@ static kv_code setup_empty_raw(bench_process *process, kv_status *status)
     return code == KV_OK ? kv_batch_new(bench->db, &bench->batch, status) : code;
 }
 
-/* Load, and then a few commits over all of it, so that caches are as warm as
- * their size allows. */
+/* Load, and then a few commits over all of it. */
 static kv_code fill(bench_process *process, kv_status *status)
 {
     struct vmap_bench *bench = state_of(process);
@@ -246,10 +259,90 @@ static kv_code fill(bench_process *process, kv_status *status)
     return code;
 }
 
+/* ---- The page cache -------------------------------------------------------- */
+
+static void note_stat(void *context, const kv_stat *stat)
+{
+    static const char *const names[] = { "digests_leaf", "digests_inner", "digests_rank",
+                                         "cache_misses", "cache_size_bytes" };
+    uint64_t *figures = context;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(stat->name, names[i]) == 0)
+            figures[i] = stat->number;
+    }
+}
+
+/* Read the page of `level` that begins at `first`, and all below it. */
+static kv_code touch_pages(state_view *view, unsigned level, kv_slice first, kv_status *status)
+{
+    vmap_page page = { 0, 0, NULL, NULL };
+    if (level == 0) {
+        vmap_proof proof;
+        kv_code code = state_view_prove(view, "bench", first, NULL, &proof, status);
+        vmap_proof_clear(&proof);
+        return code;
+    }
+    kv_code code = state_view_page(view, "bench", level, first, &page, status);
+    for (size_t i = 0; code == KV_OK && i < page.count; i++)
+        code = touch_pages(view, level - 1, page.entries[i].first, status);
+    vmap_page_clear(&page);
+    return code;
+}
+
+/* Read every page of the map. */
+static kv_code touch_all(struct vmap_bench *bench, kv_status *status)
+{
+    state_view *view;
+    vmap_iter *iter;
+    vmap_node node;
+    unsigned level, page_bits;
+    kv_code code = state_view_open(bench->state, 0, &view, status);
+    if (code != KV_OK)
+        return code;
+    code = state_view_iter_open(view, "bench", NULL, &iter, status);
+    if (code == KV_OK && vmap_iter_first(iter))
+        code = state_view_top(view, "bench", &level, &node, &page_bits, status);
+    if (code == KV_OK)
+        code = touch_pages(view, level, vmap_iter_key(iter), status);
+    vmap_iter_close(iter);
+    state_view_close(view);
+    return code;
+}
+
+static kv_code reopen_state(const bench_process *process, uint64_t budget, kv_status *status)
+{
+    struct vmap_bench *bench = state_of(process);
+    bench->map = NULL;
+    kv_code code = state_close(bench->state, status);
+    bench->state = NULL;
+    if (code == KV_OK)
+        code = set_number(bench->options, "vmap.cache_size", budget, status);
+    return code == KV_OK ? open_state(process, status) : code;
+}
+
+/* Find out what all pages need, and give the cache its percentage of it. */
+static kv_code warm(bench_process *process, kv_status *status)
+{
+    struct vmap_bench *bench = state_of(process);
+    uint64_t figures[METRICS] = { 0 };
+    kv_code code = reopen_state(process, CACHE_UNBOUNDED, status);
+    if (code == KV_OK)
+        code = touch_all(bench, status);
+    if (code == KV_OK)
+        code = state_stats(bench->state, note_stat, figures, status);
+    bench->need = figures[METRIC_NEED];
+    if (code == KV_OK)
+        code =
+            reopen_state(process, bench->need / 100 * bench_number(process, "cache"), status);
+    return code == KV_OK ? touch_all(bench, status) : code;
+}
+
 static kv_code setup_full(bench_process *process, kv_status *status)
 {
     kv_code code = setup_empty(process, status);
-    return code == KV_OK ? fill(process, status) : code;
+    if (code == KV_OK)
+        code = fill(process, status);
+    return code == KV_OK ? warm(process, status) : code;
 }
 
 static kv_code setup_full_raw(bench_process *process, kv_status *status)
@@ -258,28 +351,19 @@ static kv_code setup_full_raw(bench_process *process, kv_status *status)
     return code == KV_OK ? fill(process, status) : code;
 }
 
+/* ---- Commits --------------------------------------------------------------- */
+
 static uint64_t commit_operations(const bench_process *process)
 {
     uint64_t changes = bench_number(process, "changes");
     return changes * bench_number(process, "commits");
 }
 
-static void note_stat(void *context, const kv_stat *stat)
-{
-    static const char *const names[] = { "digests_leaf", "digests_inner", "digests_rank",
-                                         "cache_misses" };
-    uint64_t *figures = context;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (strcmp(stat->name, names[i]) == 0)
-            figures[i] = stat->number;
-    }
-}
-
 static kv_code commits_run(bench_thread *thread, struct blend blend, kv_status *status)
 {
     struct vmap_bench *bench = state_of(thread->process);
     uint64_t changes = bench_number(thread->process, "changes");
-    uint64_t before[4] = { 0 }, after[4] = { 0 };
+    uint64_t before[METRICS] = { 0 }, after[METRICS] = { 0 };
     kv_code code = KV_OK;
     if (bench->state != NULL)
         code = state_stats(bench->state, note_stat, before, status);
@@ -291,6 +375,8 @@ static kv_code commits_run(bench_thread *thread, struct blend blend, kv_status *
     code = state_stats(bench->state, note_stat, after, status);
     for (unsigned i = METRIC_LEAF; i <= METRIC_MISSES; i++)
         bench_count(thread, i, after[i] - before[i]);
+    bench_count(thread, METRIC_NEED,
+                bench->need / (bench->high - bench->low) * thread->operations);
     return code;
 }
 
@@ -391,15 +477,19 @@ static kv_code reopen_empty_raw(bench_process *process, kv_status *status)
 
 /* ---- Reading --------------------------------------------------------------- */
 
+static uint64_t any_number(const struct vmap_bench *bench, uint64_t *random)
+{
+    return bench->low + bench_random_below(random, bench->high - bench->low);
+}
+
 static uint64_t read_operations(const bench_process *process)
 {
     return bench_number(process, "reads");
 }
 
-static kv_code read_one(const bench_process *process, const struct bench_key *key,
+static kv_code read_one(const struct vmap_bench *bench, const struct bench_key *key,
                         kv_slice name, kv_value *value, kv_status *status)
 {
-    struct vmap_bench *bench = state_of(process);
     if (bench->view != NULL)
         return state_view_get(bench->view, "bench", name, value, status);
     if (bench->map != NULL)
@@ -415,9 +505,8 @@ static kv_code get_run(bench_thread *thread, kv_status *status)
     while (bench_next(thread)) {
         struct bench_key key;
         kv_value value;
-        uint64_t number = bench->low + bench_random_below(&random, bench->high - bench->low);
-        kv_slice name = make_key(&key, number);
-        kv_code code = read_one(thread->process, &key, name, &value, status);
+        kv_slice name = make_key(&key, any_number(bench, &random));
+        kv_code code = read_one(bench, &key, name, &value, status);
         if (code != KV_OK && code != KV_NOT_FOUND)
             return code;
         bench_lookup(thread, code == KV_OK && value.bytes.size == bench->value_size);
@@ -441,6 +530,8 @@ static kv_code setup_old(bench_process *process, kv_status *status)
     uint64_t version = code == KV_OK ? state_version(bench->state) : 0;
     for (int i = 0; code == KV_OK && i < 15; i++)
         code = change_some(bench, bench_number(process, "changes"), updates, status);
+    if (code == KV_OK)
+        code = warm(process, status);
     return code == KV_OK ? state_view_open(bench->state, version, &bench->view, status) : code;
 }
 
@@ -479,20 +570,13 @@ static uint64_t prove_operations(const bench_process *process)
     return read_operations(process) / 10 + 1;
 }
 
-/* Proofs in a neighbourhood, as a relayer asks for them, are warm. */
-static uint64_t warm_number(const struct vmap_bench *bench, uint64_t *random)
-{
-    uint64_t hot = (bench->high - bench->low) / 20 + 1;
-    return bench->low + bench_random_below(random, hot);
-}
-
 static kv_code prove_run(bench_thread *thread, kv_status *status)
 {
     const struct vmap_bench *bench = state_of(thread->process);
     uint64_t random = bench_random_seed(thread);
     kv_code code = KV_OK;
     while (code == KV_OK && bench_next(thread))
-        code = prove_number(thread, warm_number(bench, &random), true, false, status);
+        code = prove_number(thread, any_number(bench, &random), true, false, status);
     return code;
 }
 
@@ -502,7 +586,7 @@ static kv_code prove_absent_run(bench_thread *thread, kv_status *status)
     uint64_t random = bench_random_seed(thread);
     kv_code code = KV_OK;
     while (code == KV_OK && bench_next(thread))
-        code = prove_number(thread, bench->high + warm_number(bench, &random), false, false,
+        code = prove_number(thread, bench->high + any_number(bench, &random), false, false,
                             status);
     return code;
 }
@@ -514,7 +598,7 @@ static kv_code check_run(bench_thread *thread, kv_status *status)
     kv_code code = KV_OK;
     bench_units(thread, 10);
     while (code == KV_OK && bench_next(thread))
-        code = prove_number(thread, warm_number(bench, &random), true, true, status);
+        code = prove_number(thread, any_number(bench, &random), true, true, status);
     return code;
 }
 
@@ -556,6 +640,64 @@ static kv_code open_run(bench_thread *thread, kv_status *status)
     return code;
 }
 
+static kv_code reopen_database(const bench_process *process, kv_status *status)
+{
+    struct vmap_bench *bench = state_of(process);
+    char dir[PATH_MAX];
+    snprintf(dir, sizeof(dir), "%s/db", process->dir);
+    kv_code code = kv_close(bench->db, status);
+    bench->db = NULL;
+    return code == KV_OK ? bench_open(process, dir, 0, &bench->db, status) : code;
+}
+
+/* Database and state, and a first proof. */
+static kv_code open_cold_run(bench_thread *thread, kv_status *status)
+{
+    struct vmap_bench *bench = state_of(thread->process);
+    kv_code code = KV_OK;
+    while (code == KV_OK && bench_next(thread)) {
+        code = state_close(bench->state, status);
+        bench->state = NULL;
+        if (code == KV_OK)
+            code = reopen_database(thread->process, status);
+        if (code == KV_OK)
+            code = open_state(thread->process, status);
+        if (code == KV_OK)
+            code = state_view_open(bench->state, 0, &bench->view, status);
+        if (code == KV_OK)
+            code = prove_number(thread, bench->low, true, false, status);
+        state_view_close(bench->view);
+        bench->view = NULL;
+    }
+    return code;
+}
+
+/* The database, and a first value. */
+static kv_code open_cold_raw_run(bench_thread *thread, kv_status *status)
+{
+    struct vmap_bench *bench = state_of(thread->process);
+    kv_code code = KV_OK;
+    while (code == KV_OK && bench_next(thread)) {
+        struct bench_key key;
+        kv_value value = KV_VALUE_INIT;
+        make_key(&key, bench->low);
+        kv_batch_free(bench->batch);
+        bench->batch = NULL;
+        code = reopen_database(thread->process, status);
+        if (code == KV_OK)
+            code = kv_space_open(bench->db, "raw", 0, &bench->space, status);
+        if (code == KV_OK)
+            code = kv_get(bench->space, NULL, raw_key(&key), &value, status);
+        kv_value_release(&value);
+    }
+    return code;
+}
+
+static bool has_files(const bench_process *process)
+{
+    return strcmp(process->backend, "memory") != 0;
+}
+
 /* ---- Shapes of others ------------------------------------------------------ */
 
 /* Read account `number`, add `amount` to it and put it back. */
@@ -566,7 +708,7 @@ static kv_code transfer_one(struct vmap_bench *bench, uint64_t number, uint64_t 
     kv_value value;
     uint64_t balance = 0;
     kv_slice name = make_key(&key, number);
-    kv_code code = vmap_get(bench->map, name, &value, status);
+    kv_code code = read_one(bench, &key, name, &value, status);
     if (code != KV_OK)
         return code == KV_NOT_FOUND ? kv_fail(status, KV_INTERNAL, "an account is missing")
                                     : code;
@@ -577,7 +719,7 @@ static kv_code transfer_one(struct vmap_bench *bench, uint64_t number, uint64_t 
     kv_value_release(&value);
     balance += amount;
     memcpy(bench->value, &balance, sizeof(balance));
-    return vmap_put(bench->map, name, kv_bytes(bench->value, bench->value_size), status);
+    return put_bytes(bench, &key, name, kv_bytes(bench->value, bench->value_size), status);
 }
 
 /* Two random accounts and two that take the fees, per transaction. */
@@ -611,7 +753,7 @@ static kv_code churn_one(struct vmap_bench *bench, kv_status *status)
     kv_value value;
     uint64_t number = bench_random_below(&bench->random, bench->high);
     kv_slice name = make_key(&key, number);
-    kv_code code = vmap_get(bench->map, name, &value, status);
+    kv_code code = read_one(bench, &key, name, &value, status);
     bool there = code == KV_OK;
     kv_value_release(&value);
     if (code != KV_OK && code != KV_NOT_FOUND)
@@ -642,63 +784,66 @@ static kv_code churn_run(bench_thread *thread, kv_status *status)
         .name = word, .help = text, .unit = unit_name, .operations = count, .run = body, \
         .setup = begin, .check = end, .teardown = teardown                               \
     }
+/* A workload on the map, and the same on the plain store. */
+#define COMMIT_WORKLOADS(word, text, unit_name, body)                                          \
+    STATE_WORKLOAD(word, text, unit_name, commit_operations, body, setup_full, check_state),   \
+        STATE_WORKLOAD(word "_raw", "the same in plain batches", unit_name, commit_operations, \
+                       body, setup_full_raw, check_pairs)
+#define DELETE_WORKLOAD(word, text, begin, end)                                        \
+    {                                                                                  \
+        .name = word, .help = text, .unit = "change", .operations = commit_operations, \
+        .run = delete_run, .setup = begin, .prepare = refill, .check = end,            \
+        .teardown = teardown                                                           \
+    }
+#define BUILD_WORKLOAD(word, text, begin, again, end)                               \
+    {                                                                               \
+        .name = word, .help = text, .unit = "pair", .operations = build_operations, \
+        .run = insert_run, .setup = begin, .prepare = again, .check = end,          \
+        .teardown = teardown                                                        \
+    }
+#define COLD_WORKLOAD(word, text, body, begin)                                     \
+    {                                                                              \
+        .name = word, .help = text, .unit = "open", .operations = open_operations, \
+        .applies = has_files, .run = body, .setup = begin, .teardown = teardown    \
+    }
 
 static const bench_workload workloads[] = {
-    STATE_WORKLOAD("commit", "commits of 80 % updates, 10 % inserts, 10 % deletes", "change",
-                   commit_operations, commit_run, setup_full, check_state),
-    STATE_WORKLOAD("commit_raw", "the same changes in plain batches", "change",
-                   commit_operations, commit_run, setup_full_raw, check_pairs),
-    STATE_WORKLOAD("update", "commits of updates", "change", commit_operations, update_run,
-                   setup_full, check_state),
-    STATE_WORKLOAD("insert", "commits of inserts", "change", commit_operations, insert_run,
-                   setup_full, check_state),
-    { .name = "delete",
-      .help = "commits of deletes",
-      .unit = "change",
-      .operations = commit_operations,
-      .run = delete_run,
-      .setup = setup_full,
-      .prepare = refill,
-      .check = check_state,
-      .teardown = teardown },
-    { .name = "build",
-      .help = "from nothing to `keys` pairs",
-      .unit = "pair",
-      .operations = build_operations,
-      .run = insert_run,
-      .setup = setup_empty,
-      .prepare = reopen_empty,
-      .check = check_state,
-      .teardown = teardown },
-    { .name = "build_raw",
-      .help = "the same pairs in plain batches",
-      .unit = "pair",
-      .operations = build_operations,
-      .run = insert_run,
-      .setup = setup_empty_raw,
-      .prepare = reopen_empty_raw,
-      .check = check_pairs,
-      .teardown = teardown },
+    COMMIT_WORKLOADS("commit", "commits of 80 % updates, 10 % inserts, 10 % deletes", "change",
+                     commit_run),
+    COMMIT_WORKLOADS("update", "commits of updates", "change", update_run),
+    COMMIT_WORKLOADS("insert", "commits of inserts", "change", insert_run),
+    DELETE_WORKLOAD("delete", "commits of deletes", setup_full, check_state),
+    DELETE_WORKLOAD("delete_raw", "the same in plain batches", setup_full_raw, check_pairs),
+    BUILD_WORKLOAD("build", "from nothing to `keys` pairs", setup_empty, reopen_empty,
+                   check_state),
+    BUILD_WORKLOAD("build_raw", "the same in plain batches", setup_empty_raw, reopen_empty_raw,
+                   check_pairs),
     STATE_WORKLOAD("get", "reads of newest values", "get", read_operations, get_run, setup_full,
                    NULL),
     STATE_WORKLOAD("get_raw", "the same reads from the plain store", "get", read_operations,
                    get_run, setup_full_raw, NULL),
     STATE_WORKLOAD("get_old", "reads at a version 15 commits back", "get", read_operations,
                    get_run, setup_old, NULL),
-    STATE_WORKLOAD("prove", "proofs of keys that are there, warm", "proof", prove_operations,
+    STATE_WORKLOAD("prove", "proofs of keys that are there", "proof", prove_operations,
                    prove_run, setup_view, NULL),
-    STATE_WORKLOAD("prove_absent", "proofs of keys that are not there, warm", "proof",
+    STATE_WORKLOAD("prove_absent", "proofs of keys that are not there", "proof",
                    prove_operations, prove_absent_run, setup_view, NULL),
+    STATE_WORKLOAD("prove_old", "proofs at a version 15 commits back", "proof",
+                   prove_operations, prove_run, setup_old, NULL),
     STATE_WORKLOAD("check", "checks of proofs, ten for each proof made", "check",
                    check_operations, check_run, setup_view, NULL),
     STATE_WORKLOAD("verify", "every digest again from the pairs", "pair", verify_operations,
                    verify_run, setup_view, NULL),
     STATE_WORKLOAD("open", "the state closed and opened", "open", open_operations, open_run,
                    setup_full, NULL),
-    STATE_WORKLOAD("transfer", "CryptoBench: four accounts read and changed", "transaction",
-                   commit_operations, transfer_run, setup_full, NULL),
-    STATE_WORKLOAD("churn", "VirtualMapBench: read, then put, or remove 1 in 256", "change",
-                   commit_operations, churn_run, setup_full, NULL),
+    COLD_WORKLOAD("open_cold", "database and state closed and opened, and a proof",
+                  open_cold_run, setup_full),
+    COLD_WORKLOAD("open_cold_raw", "the database closed and opened, and a get",
+                  open_cold_raw_run, setup_full_raw),
+    COMMIT_WORKLOADS("transfer", "CryptoBench: four accounts read and changed", "transaction",
+                     transfer_run),
+    COMMIT_WORKLOADS("churn", "VirtualMapBench: read, then put, or remove 1 in 256", "change",
+                     churn_run),
     { .name = NULL },
 };
 
@@ -709,7 +854,7 @@ static const bench_parameter parameters[] = {
     { "reads", "200000", "10000", NULL, "reads of one iteration" },
     { "value-size", "128", NULL, NULL, "bytes of a value" },
     { "keep", "1", NULL, NULL, "versions kept" },
-    { "cache", "268435456", NULL, NULL, "bytes of the page cache" },
+    { "cache", "200", NULL, NULL, "page cache in percent of what all pages need" },
     { "page-bits", "5", NULL, NULL, "as the option" },
     { "workers", "0", NULL, NULL, "threads that hash; 0: one per core" },
     { NULL, NULL, NULL, NULL, NULL },
@@ -720,6 +865,7 @@ static const bench_metric metrics[] = {
     [METRIC_INNER] = { "digests_inner", "digests", false, true },
     [METRIC_RANK] = { "digests_rank", "digests", false, true },
     [METRIC_MISSES] = { "cache_misses", "pages", false, false },
+    [METRIC_NEED] = { "page_memory", "bytes a pair", false, true },
     { NULL, NULL, false, false },
 };
 

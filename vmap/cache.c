@@ -6,6 +6,7 @@
 #include <string.h>
 
 enum {
+    RETIRED,  /* of no newest version any more */
     LEAVES,   /* level 0 */
     BRANCHES, /* level >= 1: fewer, dearer to rebuild */
     LISTS
@@ -15,6 +16,7 @@ enum { BUCKETS_FIRST = 1024, LEAVING_MAX = 256 };
 /* Pages from newest to oldest use. */
 struct page_list {
     struct vtree_page *newest, *oldest;
+    uint64_t size;
 };
 
 struct vtree_cache {
@@ -41,13 +43,9 @@ static const vmap_digest *page_digest(const struct vtree_page *page)
     return &page->digests[page->slots - 1];
 }
 
-static struct page_list *list_of(struct vtree_cache *cache, const struct vtree_page *page)
+static void list_remove(struct vtree_cache *cache, struct vtree_page *page)
 {
-    return &cache->lists[page->level == 0 ? LEAVES : BRANCHES];
-}
-
-static void list_remove(struct page_list *list, struct vtree_page *page)
-{
+    struct page_list *list = &cache->lists[page->list];
     if (page->newer != NULL)
         page->newer->older = page->older;
     else
@@ -57,26 +55,25 @@ static void list_remove(struct page_list *list, struct vtree_page *page)
     else
         list->oldest = page->newer;
     page->newer = page->older = NULL;
+    list->size -= page->size;
 }
 
-static void list_add_newest(struct page_list *list, struct vtree_page *page)
+static void list_add(struct vtree_cache *cache, struct vtree_page *page, unsigned which)
 {
+    struct page_list *list = &cache->lists[which];
+    page->list = (uint8_t)which;
     page->older = list->newest;
     if (list->newest != NULL)
         list->newest->newer = page;
     else
         list->oldest = page;
     list->newest = page;
+    list->size += page->size;
 }
 
-static void list_add_oldest(struct page_list *list, struct vtree_page *page)
+static unsigned live_list(const struct vtree_page *page)
 {
-    page->newer = list->oldest;
-    if (list->oldest != NULL)
-        list->oldest->older = page;
-    else
-        list->newest = page;
-    list->oldest = page;
+    return page->level == 0 ? LEAVES : BRANCHES;
 }
 
 static struct vtree_page **slot_of(struct vtree_cache *cache, unsigned level,
@@ -114,12 +111,18 @@ static void buckets_grow(struct vtree_cache *cache)
     free(old);
 }
 
-static void page_drop(struct vtree_cache *cache, struct vtree_page *page)
+/* Take a page out, with the cache's reference to it. */
+static void page_remove(struct vtree_cache *cache, struct vtree_page *page)
 {
     *slot_of(cache, page->level, page_digest(page)) = page->hash_next;
-    list_remove(list_of(cache, page), page);
+    list_remove(cache, page);
     cache->figures.pages--;
     cache->figures.size -= page->size;
+}
+
+static void page_drop(struct vtree_cache *cache, struct vtree_page *page)
+{
+    page_remove(cache, page);
     /* A dirty page past the limit is only dearer to read: it can be rebuilt. */
     if (page->dirty && cache->leaving_count < LEAVING_MAX)
         cache->leaving[cache->leaving_count++] = page;
@@ -130,9 +133,12 @@ static void page_drop(struct vtree_cache *cache, struct vtree_page *page)
 static void make_room(struct vtree_cache *cache)
 {
     while (cache->figures.size > cache->budget) {
-        struct vtree_page *page = cache->lists[LEAVES].oldest;
+        struct vtree_page *page = cache->lists[RETIRED].oldest;
+        bool branches = cache->lists[BRANCHES].size > cache->budget / 2;
         if (page == NULL)
-            page = cache->lists[BRANCHES].oldest;
+            page = cache->lists[branches ? BRANCHES : LEAVES].oldest;
+        if (page == NULL)
+            page = cache->lists[branches ? LEAVES : BRANCHES].oldest;
         if (page == NULL)
             return;
         page_drop(cache, page);
@@ -179,9 +185,9 @@ struct vtree_page *vtree_cache_get(struct vtree_cache *cache, unsigned level,
     pthread_mutex_lock(&cache->lock);
     struct vtree_page *page = *slot_of(cache, level, digest);
     if (page != NULL) {
-        struct page_list *list = list_of(cache, page);
-        list_remove(list, page);
-        list_add_newest(list, page);
+        unsigned list = page->list;
+        list_remove(cache, page);
+        list_add(cache, page, list);
         vtree_page_hold(page);
         cache->figures.hits++;
     } else {
@@ -201,12 +207,15 @@ void vtree_cache_put(struct vtree_cache *cache, struct vtree_page *page, bool di
         page->hash_next = *slot;
         *slot = vtree_page_hold(page);
         page->dirty = dirty;
-        list_add_newest(list_of(cache, page), page);
+        list_add(cache, page, live_list(page));
         cache->figures.pages++;
         cache->figures.size += page->size;
         make_room(cache);
-    } else if (dirty) {
-        (*slot)->dirty = true;
+    } else {
+        page = *slot;
+        page->dirty = page->dirty || dirty;
+        list_remove(cache, page);
+        list_add(cache, page, live_list(page));
     }
     pthread_mutex_unlock(&cache->lock);
 }
@@ -217,9 +226,8 @@ void vtree_cache_retire(struct vtree_cache *cache, unsigned level, const vmap_di
     struct vtree_page *page = *slot_of(cache, level, digest);
     if (page != NULL) {
         page->dirty = false;
-        struct page_list *list = list_of(cache, page);
-        list_remove(list, page);
-        list_add_oldest(list, page);
+        list_remove(cache, page);
+        list_add(cache, page, RETIRED);
     }
     for (size_t i = 0; i < cache->leaving_count; i++) {
         struct vtree_page *leaving = cache->leaving[i];
@@ -228,6 +236,23 @@ void vtree_cache_retire(struct vtree_cache *cache, unsigned level, const vmap_di
             leaving->dirty = false;
     }
     pthread_mutex_unlock(&cache->lock);
+}
+
+bool vtree_cache_claim(struct vtree_cache *cache, struct vtree_page *page)
+{
+    bool claimed = false;
+    pthread_mutex_lock(&cache->lock);
+    /* New holders come by way of the cache only, so these two stay the only ones. */
+    if (atomic_load_explicit(&page->references, memory_order_acquire) == 2 &&
+        *slot_of(cache, page->level, page_digest(page)) == page) {
+        page_remove(cache, page);
+        page->hash_next = NULL;
+        page->dirty = false;
+        vtree_page_release(page);
+        claimed = true;
+    }
+    pthread_mutex_unlock(&cache->lock);
+    return claimed;
 }
 
 struct vtree_page *vtree_cache_take_dirty(struct vtree_cache *cache, bool all)
@@ -247,8 +272,8 @@ struct vtree_page *vtree_cache_take_dirty(struct vtree_cache *cache, bool all)
             taken = taken->newer;
         if (taken != NULL) {
             /* Found again from the old end only once. */
-            list_remove(&cache->lists[BRANCHES], taken);
-            list_add_newest(&cache->lists[BRANCHES], taken);
+            list_remove(cache, taken);
+            list_add(cache, taken, BRANCHES);
             vtree_page_hold(taken);
         }
     }

@@ -1,6 +1,7 @@
 /*
  * cache.h - pages in memory under a byte budget, found by level and digest.
- * Private. Thread-safe. Level-0 pages go first when room is needed.
+ * Private. Thread-safe. When room is needed, retired pages go first, then those of level 0,
+ * unless the others have more than half of the budget.
  */
 #ifndef VMAP_CACHE_H
 #define VMAP_CACHE_H
@@ -26,6 +27,10 @@ void vtree_cache_put(struct vtree_cache *cache, struct vtree_page *page, bool di
 
 /* The page belongs to no newest version any more: clean it, and let it go soon. */
 void vtree_cache_retire(struct vtree_cache *cache, unsigned level, const vmap_digest *digest);
+
+/* Take `page` out, if the caller is the only one beside the cache who holds it: then it is
+ * the caller's alone, to change, and true is answered. */
+bool vtree_cache_claim(struct vtree_cache *cache, struct vtree_page *page);
 
 /* A dirty page that had to leave the cache (with its reference, now clean), or
  * NULL. With `all`, dirty pages that are still inside are given too. */

@@ -63,6 +63,7 @@ static kv_code commit_map(struct state *self, vmap *map, struct meta_map *out, k
         .changes = changes,
         .change_count = map->changes.count,
         .want_old_values = keep->history,
+        .exclusive = !keep->history && !state_has_views(self),
     };
     kv_code code = vtree_update_run(&update, status);
     if (code == KV_OK)

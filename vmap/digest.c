@@ -8,7 +8,10 @@
 enum {
     VARINT_SIZE_MAX = 10,
     /* height, size, version 0, then both sides with their length bytes */
-    INNER_SIZE_MAX = 2 * VARINT_SIZE_MAX + 1 + 2 * (1 + VMAP_DIGEST_SIZE)
+    INNER_SIZE_MAX = 2 * VARINT_SIZE_MAX + 1 + 2 * (1 + VMAP_DIGEST_SIZE),
+    LEAF_SIZE_FIXED = 3 + VARINT_SIZE_MAX + 1 + VMAP_DIGEST_SIZE,
+    LEAF_KEY_SIZE = 128, /* longer keys' leaves are computed one by one */
+    LEAF_GROUP = 16
 };
 
 size_t vmap_varint_encode(uint8_t *out, uint64_t number)
@@ -67,6 +70,50 @@ vmap_node vmap_leaf_of_digest(kv_slice key, const vmap_digest *value_digest)
     return leaf;
 }
 
+/* A leaf's bytes as far as they fit into `room`; answers their number, or 0. */
+static size_t leaf_bytes(uint8_t *bytes, size_t room, kv_slice key,
+                         const vmap_digest *value_digest)
+{
+    if (LEAF_SIZE_FIXED + key.size > room)
+        return 0;
+    memcpy(bytes, "\0\2\0", 3);
+    size_t used = 3 + vmap_varint_encode(bytes + 3, key.size);
+    memcpy(bytes + used, key.data, key.size);
+    used += key.size;
+    bytes[used++] = VMAP_DIGEST_SIZE;
+    memcpy(bytes + used, value_digest->bytes, VMAP_DIGEST_SIZE);
+    return used + VMAP_DIGEST_SIZE;
+}
+
+static void leaves_group(const kv_slice *keys, const kv_slice *values, vmap_node *out,
+                         size_t count)
+{
+    uint8_t bytes[LEAF_GROUP][LEAF_SIZE_FIXED + LEAF_KEY_SIZE];
+    vmap_digest digests[LEAF_GROUP], leaves[LEAF_GROUP];
+    kv_slice messages[LEAF_GROUP];
+    size_t places[LEAF_GROUP], short_count = 0;
+    vmap_sha256_many(values, digests, count);
+    for (size_t i = 0; i < count; i++) {
+        size_t size = leaf_bytes(bytes[short_count], sizeof(bytes[0]), keys[i], &digests[i]);
+        if (size == 0) {
+            out[i] = vmap_leaf_of_digest(keys[i], &digests[i]);
+            continue;
+        }
+        messages[short_count] = kv_bytes(bytes[short_count], size);
+        places[short_count++] = i;
+    }
+    vmap_sha256_many(messages, leaves, short_count);
+    for (size_t i = 0; i < short_count; i++)
+        out[places[i]] = (vmap_node){ .digest = leaves[i], .size = 1, .height = 0 };
+}
+
+void vmap_leaves(const kv_slice *keys, const kv_slice *values, vmap_node *out, size_t count)
+{
+    for (size_t i = 0; i < count; i += LEAF_GROUP)
+        leaves_group(keys + i, values + i, out + i,
+                     count - i < LEAF_GROUP ? count - i : LEAF_GROUP);
+}
+
 vmap_node vmap_leaf(kv_slice key, kv_slice value)
 {
     vmap_digest value_digest = vmap_digest_of(value);
@@ -81,22 +128,51 @@ size_t vmap_inner_header(uint8_t *out, uint32_t height, uint64_t size)
     return used;
 }
 
-void vmap_inner_digest(uint32_t height, uint64_t size, const vmap_digest *left,
-                       const vmap_digest *right, vmap_digest *out)
+/* An inner node's bytes; answers their number. */
+static size_t inner_bytes(uint8_t bytes[INNER_SIZE_MAX], uint32_t height, uint64_t size,
+                          const vmap_digest *left, const vmap_digest *right)
 {
-    uint8_t bytes[INNER_SIZE_MAX];
     size_t used = vmap_inner_header(bytes, height, size);
     bytes[used++] = VMAP_DIGEST_SIZE;
     memcpy(bytes + used, left->bytes, VMAP_DIGEST_SIZE);
     used += VMAP_DIGEST_SIZE;
     bytes[used++] = VMAP_DIGEST_SIZE;
     memcpy(bytes + used, right->bytes, VMAP_DIGEST_SIZE);
-    used += VMAP_DIGEST_SIZE;
+    return used + VMAP_DIGEST_SIZE;
+}
 
+void vmap_inner_digest(uint32_t height, uint64_t size, const vmap_digest *left,
+                       const vmap_digest *right, vmap_digest *out)
+{
+    uint8_t bytes[INNER_SIZE_MAX];
+    size_t used = inner_bytes(bytes, height, size, left, right);
     struct sha256_ctx context;
     sha256_init(&context);
     sha256_update(&context, used, bytes);
     sha256_digest(&context, sizeof(out->bytes), out->bytes);
+}
+
+void vmap_inner_queue_add(struct vmap_inner_queue *queue, uint32_t height, uint64_t size,
+                          const vmap_digest *left, const vmap_digest *right, vmap_digest *out)
+{
+    static_assert(INNER_SIZE_MAX + 9 <= sizeof(queue->blocks[0]), "an inner node fits in");
+    uint8_t *bytes = queue->blocks[queue->count];
+    size_t used = inner_bytes(bytes, height, size, left, right);
+    vmap_sha256_pad(bytes, used, used);
+    queue->out[queue->count++] = out;
+    if (queue->count == 2)
+        vmap_inner_queue_flush(queue);
+}
+
+void vmap_inner_queue_flush(struct vmap_inner_queue *queue)
+{
+    uint8_t *const blocks[2] = { queue->blocks[0], queue->blocks[queue->count - 1] };
+    vmap_digest spare;
+    if (queue->count == 0)
+        return;
+    vmap_digest *const out[2] = { queue->out[0], queue->count == 2 ? queue->out[1] : &spare };
+    vmap_sha256_pair(blocks, out);
+    queue->count = 0;
 }
 
 vmap_node vmap_inner(const vmap_node *left, const vmap_node *right)
@@ -110,11 +186,21 @@ vmap_node vmap_inner(const vmap_node *left, const vmap_node *right)
 
 vmap_node vmap_fold(vmap_node *nodes, size_t count)
 {
+    struct vmap_inner_queue queue;
     assert(count > 0);
+    queue.count = 0;
     while (count > 1) {
         size_t half = 0;
-        for (size_t i = 0; i + 1 < count; i += 2)
-            nodes[half++] = vmap_inner(&nodes[i], &nodes[i + 1]);
+        for (size_t i = 0; i + 1 < count; i += 2) {
+            vmap_node *left = &nodes[i], *right = &nodes[i + 1], *out = &nodes[half++];
+            uint32_t height = 1 + (left->height > right->height ? left->height : right->height);
+            uint64_t size = left->size + right->size;
+            vmap_inner_queue_add(&queue, height, size, &left->digest, &right->digest,
+                                 &out->digest);
+            out->height = height;
+            out->size = size;
+        }
+        vmap_inner_queue_flush(&queue);
         if (count % 2 != 0)
             nodes[half++] = nodes[count - 1];
         count = half;

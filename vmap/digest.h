@@ -2,7 +2,7 @@
 #ifndef VMAP_DIGEST_H
 #define VMAP_DIGEST_H
 
-#include "vmap/vmap.h"
+#include "vmap/sha256.h"
 
 enum { VMAP_VARINT_SIZE_MAX = 10, VMAP_INNER_HEADER_SIZE_MAX = 21 };
 
@@ -14,6 +14,24 @@ size_t vmap_inner_header(uint8_t *out, uint32_t height, uint64_t size);
 
 void vmap_inner_digest(uint32_t height, uint64_t size, const vmap_digest *left,
                        const vmap_digest *right, vmap_digest *out);
+
+/*
+ * Inner digests that do not depend on each other, computed two at a time. `left` and `right`
+ * are read at once; `out` is written by a later call, at the latest by the flush. Start from
+ * count 0.
+ */
+struct vmap_inner_queue {
+    unsigned count;
+    vmap_digest *out[2];
+    uint8_t blocks[2][2 * SHA256_BLOCK_SIZE];
+};
+
+void vmap_inner_queue_add(struct vmap_inner_queue *queue, uint32_t height, uint64_t size,
+                          const vmap_digest *left, const vmap_digest *right, vmap_digest *out);
+void vmap_inner_queue_flush(struct vmap_inner_queue *queue);
+
+/* The leaves of many pairs. */
+void vmap_leaves(const kv_slice *keys, const kv_slice *values, vmap_node *out, size_t count);
 
 /* The parts of an app hash (RFC 6962). */
 vmap_digest vmap_app_leaf(const vmap_named_root *map);

@@ -78,6 +78,28 @@ static void slot_set(struct vtree_page *page, size_t slot, const vmap_node *node
     }
 }
 
+/* Have place `index` of the round above `round` folded from its two children. */
+static void slot_fold(struct vtree_page *page, size_t base, size_t above, unsigned round,
+                      size_t index, struct vmap_inner_queue *queue)
+{
+    size_t left = base + 2 * index;
+    uint64_t size;
+    uint32_t height;
+    if (page->level > 0) {
+        size = page->sizes[left] + page->sizes[left + 1];
+        height = page->heights[left] > page->heights[left + 1] ? page->heights[left]
+                                                               : page->heights[left + 1];
+        page->sizes[above + index] = size;
+        page->heights[above + index] = ++height;
+    } else {
+        uint64_t rest = page->count - ((uint64_t)index << (round + 1));
+        size = rest < (UINT64_C(2) << round) ? rest : UINT64_C(2) << round;
+        height = fold_height(size);
+    }
+    vmap_inner_queue_add(queue, height, size, &page->digests[left], &page->digests[left + 1],
+                         &page->digests[above + index]);
+}
+
 /* Whether slot `slot` of `page` holds what `old_slot` of `old` holds. */
 static bool slot_same(const struct vtree_page *page, size_t slot, const struct vtree_page *old,
                       size_t old_slot)
@@ -92,8 +114,10 @@ static bool slot_same(const struct vtree_page *page, size_t slot, const struct v
  */
 static uint64_t fold_slots(struct vtree_page *page, const struct vtree_page *old)
 {
+    struct vmap_inner_queue queue;
     uint64_t computed = 0;
     size_t base = 0, count = page->count;
+    queue.count = 0;
     size_t old_base = 0, old_count = old != NULL ? old->count : 0;
     for (unsigned round = 0; count > 1; round++) {
         size_t above = base + count, old_above = old_base + old_count;
@@ -104,12 +128,10 @@ static uint64_t fold_slots(struct vtree_page *page, const struct vtree_page *old
                 slot_set(page, above + i, &node);
                 continue;
             }
-            vmap_node left = slot_node(page, base, round, 2 * i);
-            vmap_node right = slot_node(page, base, round, 2 * i + 1);
-            vmap_node node = vmap_inner(&left, &right);
-            slot_set(page, above + i, &node);
+            slot_fold(page, base, above, round, i, &queue);
             computed++;
         }
+        vmap_inner_queue_flush(&queue);
         if (count % 2 != 0) {
             vmap_node node = slot_node(page, base, round, count - 1);
             slot_set(page, above + count / 2, &node);
@@ -164,9 +186,7 @@ static struct vtree_page *page_allocate(unsigned level, size_t count, size_t key
     return page;
 }
 
-struct vtree_page *vtree_page_replace(const struct vtree_page *old, uint32_t *indices,
-                                      const vmap_node *nodes, size_t count,
-                                      uint64_t *inner_count)
+struct vtree_page *vtree_page_copy(const struct vtree_page *old)
 {
     struct vtree_page *page = malloc(old->size);
     if (page == NULL)
@@ -179,31 +199,62 @@ struct vtree_page *vtree_page_replace(const struct vtree_page *old, uint32_t *in
     page->slots = old->slots;
     page->size = old->size;
     page_lay_out(page);
-    for (size_t i = 0; i < count; i++)
-        slot_set(page, indices[i], &nodes[i]);
+    return page;
+}
 
-    /* Round by round, the parents of what changed. */
-    size_t base = 0, width = page->count;
-    for (unsigned round = 0; width > 1; round++) {
-        size_t above = base + width, parents = 0;
-        for (size_t i = 0; i < count; i++) {
-            uint32_t parent = indices[i] / 2;
-            if (parents > 0 && indices[parents - 1] == parent)
-                continue;
-            indices[parents++] = parent;
-            vmap_node node = slot_node(page, base, round, 2 * (size_t)parent);
-            if (2 * (size_t)parent + 1 < width) {
-                vmap_node right = slot_node(page, base, round, 2 * (size_t)parent + 1);
-                node = vmap_inner(&node, &right);
-                (*inner_count)++;
-            }
+void vtree_page_set(struct vtree_page *page, size_t index, const vmap_node *node)
+{
+    slot_set(page, index, node);
+}
+
+/* The parents of one round's changed nodes. */
+static uint64_t refold_round(struct vtree_refold *refold, unsigned round,
+                             struct vmap_inner_queue *queue)
+{
+    struct vtree_page *page = refold->page;
+    size_t above = refold->base + refold->width, parents = 0;
+    uint64_t computed = 0;
+    for (size_t i = 0; i < refold->count; i++) {
+        uint32_t parent = refold->indices[i] / 2;
+        if (parents > 0 && refold->indices[parents - 1] == parent)
+            continue;
+        refold->indices[parents++] = parent;
+        size_t left = 2 * (size_t)parent;
+        if (left + 1 < refold->width) {
+            slot_fold(page, refold->base, above, round, parent, queue);
+            computed++;
+        } else {
+            vmap_node node = slot_node(page, refold->base, round, left);
             slot_set(page, above + parent, &node);
         }
-        count = parents;
-        base = above;
-        width = (width + 1) / 2;
     }
-    return page;
+    refold->count = parents;
+    refold->base = above;
+    refold->width = (refold->width + 1) / 2;
+    return computed;
+}
+
+uint64_t vtree_pages_refold(struct vtree_refold *refolds, size_t count)
+{
+    struct vmap_inner_queue queue;
+    uint64_t computed = 0;
+    size_t left = count;
+    queue.count = 0;
+    for (size_t i = 0; i < count; i++) {
+        refolds[i].base = 0;
+        refolds[i].width = refolds[i].page->count;
+    }
+    /* Round by round, so that the digests of one round can go two at a time. */
+    for (unsigned round = 0; left > 0; round++) {
+        left = 0;
+        for (size_t i = 0; i < count; i++) {
+            if (refolds[i].width > 1)
+                computed += refold_round(&refolds[i], round, &queue);
+            left += refolds[i].width > 1;
+        }
+        vmap_inner_queue_flush(&queue);
+    }
+    return computed;
 }
 
 struct vtree_page *vtree_page_make(unsigned level, const struct vtree_entries *entries,

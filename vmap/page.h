@@ -28,6 +28,7 @@ struct vtree_page {
     uint8_t *keys;
     /* The cache's own, under its lock. */
     struct vtree_page *hash_next, *newer, *older;
+    uint8_t list;
     bool dirty;   /* level 1: its entries are not in the store, */
     uint32_t map; /* under this map's number */
 };
@@ -48,10 +49,22 @@ void vtree_entries_clear(struct vtree_entries *entries);
  * grows by the inner digests computed. NULL when out of memory or limits. */
 struct vtree_page *vtree_page_make(unsigned level, const struct vtree_entries *entries,
                                    const struct vtree_page *old, uint64_t *inner_count);
-/* The same page with other nodes at `indices`, which ascend and are overwritten. */
-struct vtree_page *vtree_page_replace(const struct vtree_page *old, uint32_t *indices,
-                                      const vmap_node *nodes, size_t count,
-                                      uint64_t *inner_count);
+/* A page of its own with the same in it; NULL when out of memory. */
+struct vtree_page *vtree_page_copy(const struct vtree_page *page);
+
+/* A page, held by nobody else, whose nodes at `indices` are others now. The indices ascend
+ * and are overwritten. */
+struct vtree_refold {
+    struct vtree_page *page;
+    uint32_t *indices;
+    size_t count;
+    size_t base, width; /* private */
+};
+
+void vtree_page_set(struct vtree_page *page, size_t index, const vmap_node *node);
+/* Fold again what is above such nodes, in all these pages; answers the inner digests
+ * computed. */
+uint64_t vtree_pages_refold(struct vtree_refold *refolds, size_t count);
 struct vtree_page *vtree_page_hold(struct vtree_page *page);
 void vtree_page_release(struct vtree_page *page); /* NULL is harmless */
 

@@ -177,6 +177,7 @@ static kv_code part_apply(struct state *self, const struct part *part, struct me
             .changes = part->changes,
             .change_count = part->count,
             .want_old_values = keep.history,
+            .exclusive = !keep.history && !state_has_views(self),
         };
         code = vtree_update_run(&update, status);
         if (code == KV_OK)

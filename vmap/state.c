@@ -148,6 +148,14 @@ kv_code state_version_read(const struct state *self, const kv_read *read, uint64
     return KV_OK;
 }
 
+bool state_has_views(struct state *self)
+{
+    pthread_mutex_lock(&self->lock);
+    bool has = self->view_count > 0;
+    pthread_mutex_unlock(&self->lock);
+    return has;
+}
+
 bool state_push_dropped(struct state *self, uint32_t map, uint64_t last)
 {
     void *grown = self->dropped;

@@ -122,6 +122,7 @@ vmap *state_map_new(struct state *self, const char *name, uint32_t id, unsigned 
 void state_map_free(vmap *map);
 KV_MUST_CHECK kv_code state_map_insert(struct state *self, vmap *map, kv_status *status);
 size_t state_map_place(const struct state *self, const char *name, bool *exact);
+bool state_has_views(struct state *self);
 bool state_push_dropped(struct state *self, uint32_t map, uint64_t last);
 
 /* ---- follow.c ----------------------------------------------------------- */

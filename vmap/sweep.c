@@ -1,6 +1,8 @@
 /* sweep.c - apply edits to pages of one level, from left to right. */
 #include "vmap/sweep.h"
 
+#include "vmap/digest.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,11 +103,9 @@ static bool note_page(struct sweep *sweep, struct vtree_entries *list, kv_slice 
     return copy.data != NULL && vtree_entries_add(list, copy, node);
 }
 
-/* Take a new page (NULL: out of memory) into the cache and the list. */
-static kv_code keep_page(struct sweep *sweep, struct vtree_page *page, kv_status *status)
+/* Take a finished page into the cache and the list. */
+static kv_code list_page(struct sweep *sweep, struct vtree_page *page, kv_status *status)
 {
-    if (page == NULL)
-        return no_memory(status);
     vmap_node node = vtree_page_node(page);
     page->map = sweep->top->map;
     bool noted = note_page(sweep, &sweep->made, vtree_page_key(page, 0), &node);
@@ -115,15 +115,35 @@ static kv_code keep_page(struct sweep *sweep, struct vtree_page *page, kv_status
     return noted ? KV_OK : no_memory(status);
 }
 
+/* Fold the pages that keep their shape. */
+static kv_code finish_refolds(struct sweep *sweep, kv_status *status)
+{
+    kv_code code = KV_OK;
+    for (size_t i = 0; i < sweep->refold_count; i++)
+        sweep->refolds[i].indices = sweep->places + sweep->refold_begin[i];
+    sweep->inner_digests += vtree_pages_refold(sweep->refolds, sweep->refold_count);
+    for (size_t i = 0; i < sweep->refold_count; i++) {
+        if (code == KV_OK)
+            code = list_page(sweep, sweep->refolds[i].page, status);
+        else
+            vtree_page_release(sweep->refolds[i].page);
+    }
+    sweep->refold_count = 0;
+    return code;
+}
+
 /* Make a page of what is open. */
 static kv_code close_page(struct sweep *sweep, kv_status *status)
 {
     if (sweep->open.count == 0)
         return KV_OK;
-    kv_code code = keep_page(
-        sweep,
-        vtree_page_make(sweep->level, &sweep->open, sweep->open_old, &sweep->inner_digests),
-        status);
+    kv_code code = finish_refolds(sweep, status);
+    struct vtree_page *page = NULL;
+    if (code == KV_OK)
+        page =
+            vtree_page_make(sweep->level, &sweep->open, sweep->open_old, &sweep->inner_digests);
+    if (code == KV_OK)
+        code = page != NULL ? list_page(sweep, page, status) : no_memory(status);
     if (sweep->level == 0 && sweep->open.count > sweep->longest)
         sweep->longest = sweep->open.count;
     sweep->open.count = 0;
@@ -155,10 +175,6 @@ static kv_code meet(struct sweep *sweep, struct vtree_edit *edit, const vmap_nod
         edit->old = *entry;
     if (sweep->level > 0)
         return KV_OK;
-    if (edit->present) {
-        edit->node = vmap_leaf(edit->key, edit->change->value);
-        sweep->leaf_digests++;
-    }
     if (!sweep->want_old_values || !edit->existed || vtree_edit_is_idle(edit))
         return KV_OK;
     kv_code code =
@@ -178,14 +194,16 @@ static kv_code insert(struct sweep *sweep, struct vtree_edit *edit, kv_status *s
 }
 
 /* Whether all edits give entries of the page other nodes, and no more: then it
- * keeps its shape. Their places go to sweep->places. */
+ * keeps its shape. Their places go behind those in sweep->places. */
 static bool only_replaces(struct sweep *sweep, const struct sweep_item *item,
                           const struct vtree_edit *edits)
 {
     void *grown = sweep->places;
-    if (item->begin == item->end ||
-        !vtree_grow(&grown, &sweep->place_capacity, item->end - item->begin,
-                    sizeof(*sweep->places)))
+    size_t count = item->end - item->begin;
+    if (sweep->refold_count == 0)
+        sweep->place_count = 0;
+    if (count == 0 || !vtree_grow(&grown, &sweep->place_capacity, sweep->place_count + count,
+                                  sizeof(*sweep->places)))
         return false;
     sweep->places = grown;
     for (size_t i = item->begin; i < item->end; i++) {
@@ -193,31 +211,40 @@ static bool only_replaces(struct sweep *sweep, const struct sweep_item *item,
         size_t place = vtree_page_find(item->page, edits[i].key, &exact);
         if (!exact || !edits[i].present)
             return false;
-        sweep->places[i - item->begin] = (uint32_t)place;
+        sweep->places[sweep->place_count + i - item->begin] = (uint32_t)place;
     }
     return true;
+}
+
+/* The item's page to change: itself, or a copy. NULL: out of memory. */
+static struct vtree_page *own_page(const struct sweep *sweep, const struct sweep_item *item)
+{
+    if (sweep->exclusive && vtree_cache_claim(sweep->reader->store->cache, item->page))
+        return vtree_page_hold(item->page);
+    return vtree_page_copy(item->page);
 }
 
 static kv_code replace_entries(struct sweep *sweep, const struct sweep_item *item,
                                struct vtree_edit *edits, kv_status *status)
 {
     size_t count = item->end - item->begin;
+    const uint32_t *places = sweep->places + sweep->place_count;
     kv_code code = close_page(sweep, status);
-    sweep->open.count = 0; /* lends its nodes */
     for (size_t i = 0; code == KV_OK && i < count; i++) {
-        struct vtree_edit *edit = &edits[item->begin + i];
-        vmap_node old = vtree_page_entry(item->page, sweep->places[i]);
-        code = meet(sweep, edit, &old, status);
-        if (code == KV_OK && !vtree_entries_add(&sweep->open, edit->key, &edit->node))
-            code = no_memory(status);
+        vmap_node old = vtree_page_entry(item->page, places[i]);
+        code = meet(sweep, &edits[item->begin + i], &old, status);
     }
-    if (code == KV_OK)
-        code = keep_page(sweep,
-                         vtree_page_replace(item->page, sweep->places, sweep->open.nodes, count,
-                                            &sweep->inner_digests),
-                         status);
-    sweep->open.count = 0;
-    return code;
+    if (code != KV_OK)
+        return code;
+    struct vtree_page *page = own_page(sweep, item);
+    if (page == NULL)
+        return no_memory(status);
+    for (size_t i = 0; i < count; i++)
+        vtree_page_set(page, places[i], &edits[item->begin + i].node);
+    sweep->refolds[sweep->refold_count] = (struct vtree_refold){ .page = page, .count = count };
+    sweep->refold_begin[sweep->refold_count++] = sweep->place_count;
+    sweep->place_count += count;
+    return sweep->refold_count == SWEEP_REFOLDS ? finish_refolds(sweep, status) : KV_OK;
 }
 
 /* Merge a page's entries with its edits into the open page. */
@@ -312,6 +339,29 @@ static kv_code compare_pages(struct sweep *sweep, kv_status *status)
     return KV_OK;
 }
 
+void sweep_leaves(struct vtree_edit *edits, size_t count, uint64_t *computed)
+{
+    enum { GROUP = 64 };
+    kv_slice keys[GROUP], values[GROUP];
+    vmap_node nodes[GROUP];
+    for (size_t begin = 0; begin < count;) {
+        size_t end = begin, gathered = 0;
+        for (; end < count && gathered < GROUP; end++) {
+            if (!edits[end].present)
+                continue;
+            keys[gathered] = edits[end].key;
+            values[gathered++] = edits[end].change->value;
+        }
+        vmap_leaves(keys, values, nodes, gathered);
+        *computed += gathered;
+        for (size_t i = begin, next = 0; i < end; i++) {
+            if (edits[i].present)
+                edits[i].node = nodes[next++];
+        }
+        begin = end;
+    }
+}
+
 kv_code sweep_run(struct sweep *sweep, const struct sweep_item *items, size_t item_count,
                   struct vtree_edit *edits, size_t edit_count, kv_status *status)
 {
@@ -324,6 +374,8 @@ kv_code sweep_run(struct sweep *sweep, const struct sweep_item *items, size_t it
     if (code == KV_OK)
         code = close_page(sweep, status);
     if (code == KV_OK)
+        code = finish_refolds(sweep, status);
+    if (code == KV_OK)
         code = compare_pages(sweep, status);
     return code;
 }
@@ -334,5 +386,7 @@ void sweep_clear(struct sweep *sweep)
     vtree_entries_clear(&sweep->consumed);
     vtree_entries_clear(&sweep->made);
     vtree_entries_clear(&sweep->dropped);
+    for (size_t i = 0; i < sweep->refold_count; i++)
+        vtree_page_release(sweep->refolds[i].page);
     free(sweep->places);
 }

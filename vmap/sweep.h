@@ -4,6 +4,8 @@
 
 #include "vmap/update.h"
 
+enum { SWEEP_REFOLDS = 32 };
+
 /* A page that edits touch, or whose right neighbour joins it. */
 struct sweep_item {
     kv_slice first;
@@ -40,18 +42,25 @@ struct sweep {
     struct vtree_arena *arena; /* for the firsts in `out` */
     unsigned level;
     bool want_old_values;
+    bool exclusive; /* pages that are replaced may be changed where they stand */
 
     struct sweep_edits out;       /* edits of the level above */
     struct vtree_entries dropped; /* level 1: firsts of pages whose shape changed */
     uint64_t consumed_count, made_count, longest;
-    uint64_t leaf_digests, rank_digests, inner_digests;
+    uint64_t rank_digests, inner_digests;
 
     struct vtree_entries open; /* the page being gathered */
     const struct vtree_page *open_old;
     struct vtree_entries consumed, made;
-    uint32_t *places;
-    size_t place_capacity;
+    struct vtree_refold refolds[SWEEP_REFOLDS]; /* pages of the same shape, not folded yet */
+    size_t refold_begin[SWEEP_REFOLDS];         /* where each one's places begin */
+    size_t refold_count;
+    uint32_t *places; /* of edits in their pages */
+    size_t place_count, place_capacity;
 };
+
+/* Fill in the leaves of edits that are present. */
+void sweep_leaves(struct vtree_edit *edits, size_t count, uint64_t *computed);
 
 /* `edits` lie in the items' ranges; with no items they are all new entries. */
 KV_MUST_CHECK kv_code sweep_run(struct sweep *sweep, const struct sweep_item *items,

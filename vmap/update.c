@@ -61,7 +61,6 @@ static bool push_slice(kv_slice **list, size_t *count, size_t *capacity, kv_slic
 
 static void count_digests(struct vtree_store *store, const struct sweep *sweep)
 {
-    atomic_fetch_add_explicit(&store->leaf_digests, sweep->leaf_digests, memory_order_relaxed);
     atomic_fetch_add_explicit(&store->rank_digests, sweep->rank_digests, memory_order_relaxed);
     atomic_fetch_add_explicit(&store->inner_digests, sweep->inner_digests,
                               memory_order_relaxed);
@@ -81,6 +80,7 @@ static kv_code chunk_sweep(struct vtree_chunk *chunk, struct vtree_reader *reade
     sweep.arena = &chunk->arena;
     sweep.level = level;
     sweep.want_old_values = chunk->update->want_old_values;
+    sweep.exclusive = chunk->update->exclusive;
     kv_code code = sweep_run(&sweep, items, item_count, edits, edit_count, &chunk->status);
     *out = sweep.out;
     chunk->pages[level] += (int64_t)sweep.made_count - (int64_t)sweep.consumed_count;
@@ -139,6 +139,14 @@ static void chunk_run(void *context, size_t index)
     struct vtree_update *update = context;
     struct vtree_chunk *chunk = &update->chunks[index];
     struct vtree_reader reader;
+    uint64_t leaves = 0;
+    size_t begin = 0, end = update->change_count;
+    if (chunk->item_count > 0) {
+        begin = chunk->items[0].begin;
+        end = chunk->items[chunk->item_count - 1].end;
+    }
+    sweep_leaves(update->leaves + begin, end - begin, &leaves);
+    atomic_fetch_add_explicit(&update->store->leaf_digests, leaves, memory_order_relaxed);
     vtree_reader_init(&reader, update->store, NULL, 0);
     chunk->code =
         update->top.level > 0
@@ -249,6 +257,7 @@ static kv_code sweep_up(struct vtree_update *update, struct vtree_reader *reader
     sweep.top = &update->top;
     sweep.arena = &update->arena;
     sweep.level = level;
+    sweep.exclusive = update->exclusive;
     size_t item_count = items != NULL ? items->count : 0;
     if (item_count > 0)
         deal_edits(items->items, item_count, edits->edits, edits->count);

@@ -34,6 +34,7 @@ struct vtree_update {
     const struct vtree_change *const *changes; /* in key order */
     size_t change_count;
     bool want_old_values;
+    bool exclusive; /* nobody else needs the tree as it is now to be in the cache */
     /* Out: one edit per change; nodes and entry records to write. */
     struct vtree_edit *leaves;
     struct vtree_node_edit *nodes;
