@@ -11,7 +11,7 @@ enum {
     BRANCHES, /* level >= 1: fewer, dearer to rebuild */
     LISTS
 };
-enum { BUCKETS_FIRST = 1024, LEAVING_MAX = 256 };
+enum { BUCKETS_FIRST = 64, LEAVING_MAX = 256, SHARDS = 16 };
 
 /* Pages from newest to oldest use. */
 struct page_list {
@@ -19,23 +19,35 @@ struct page_list {
     uint64_t size;
 };
 
-struct vtree_cache {
+/* The pages whose digests begin alike, under a lock of their own: threads of a commit
+ * would wait for each other at a single one. */
+struct shard {
     pthread_mutex_t lock;
     struct vtree_page **buckets;
     size_t bucket_count; /* a power of two */
     struct page_list lists[LISTS];
-    struct vtree_page *leaving[LEAVING_MAX]; /* dirty pages that were dropped */
-    size_t leaving_count;
-    uint64_t budget;
-    struct vtree_cache_figures figures;
+    uint64_t hits, misses, pages, size;
 };
 
-static size_t bucket_of(const struct vtree_cache *cache, unsigned level,
-                        const vmap_digest *digest)
+struct vtree_cache {
+    uint64_t budget;
+    atomic_uint_fast64_t size; /* of all shards */
+    struct shard shards[SHARDS];
+    pthread_mutex_t leaving_lock;            /* taken under a shard's */
+    struct vtree_page *leaving[LEAVING_MAX]; /* dirty pages that were dropped */
+    size_t leaving_count;
+};
+
+static uint64_t hash_of(unsigned level, const vmap_digest *digest)
 {
     uint64_t hash;
     memcpy(&hash, digest->bytes, sizeof(hash));
-    return (size_t)(hash ^ level) & (cache->bucket_count - 1);
+    return hash ^ level;
+}
+
+static struct shard *shard_of(struct vtree_cache *cache, uint64_t hash)
+{
+    return &cache->shards[hash >> 60];
 }
 
 static const vmap_digest *page_digest(const struct vtree_page *page)
@@ -43,9 +55,15 @@ static const vmap_digest *page_digest(const struct vtree_page *page)
     return &page->digests[page->slots - 1];
 }
 
-static void list_remove(struct vtree_cache *cache, struct vtree_page *page)
+static bool page_is(const struct vtree_page *page, unsigned level, const vmap_digest *digest)
 {
-    struct page_list *list = &cache->lists[page->list];
+    return page->level == level &&
+           memcmp(page_digest(page)->bytes, digest->bytes, VMAP_DIGEST_SIZE) == 0;
+}
+
+static void list_remove(struct shard *shard, struct vtree_page *page)
+{
+    struct page_list *list = &shard->lists[page->list];
     if (page->newer != NULL)
         page->newer->older = page->older;
     else
@@ -58,9 +76,9 @@ static void list_remove(struct vtree_cache *cache, struct vtree_page *page)
     list->size -= page->size;
 }
 
-static void list_add(struct vtree_cache *cache, struct vtree_page *page, unsigned which)
+static void list_add(struct shard *shard, struct vtree_page *page, unsigned which)
 {
-    struct page_list *list = &cache->lists[which];
+    struct page_list *list = &shard->lists[which];
     page->list = (uint8_t)which;
     page->older = list->newest;
     if (list->newest != NULL)
@@ -76,73 +94,120 @@ static unsigned live_list(const struct vtree_page *page)
     return page->level == 0 ? LEAVES : BRANCHES;
 }
 
-static struct vtree_page **slot_of(struct vtree_cache *cache, unsigned level,
-                                   const vmap_digest *digest)
+static struct vtree_page **bucket_of(const struct shard *shard, uint64_t hash)
 {
-    struct vtree_page **slot = &cache->buckets[bucket_of(cache, level, digest)];
-    while (*slot != NULL &&
-           ((*slot)->level != level ||
-            memcmp(page_digest(*slot)->bytes, digest->bytes, VMAP_DIGEST_SIZE) != 0))
-        slot = &(*slot)->hash_next;
-    return slot;
+    return &shard->buckets[(size_t)hash & (shard->bucket_count - 1)];
+}
+
+static struct vtree_page *find(const struct shard *shard, uint64_t hash, unsigned level,
+                               const vmap_digest *digest)
+{
+    struct vtree_page *page = *bucket_of(shard, hash);
+    while (page != NULL && (page->hash != hash || !page_is(page, level, digest)))
+        page = page->hash_next;
+    return page;
 }
 
 /* More buckets than pages, as far as memory allows. */
-static void buckets_grow(struct vtree_cache *cache)
+static void buckets_grow(struct shard *shard)
 {
-    if (cache->figures.pages < cache->bucket_count)
+    if (shard->pages < shard->bucket_count)
         return;
-    size_t old_count = cache->bucket_count;
-    struct vtree_page **old = cache->buckets;
+    size_t old_count = shard->bucket_count;
+    struct vtree_page **old = shard->buckets;
     struct vtree_page **grown = calloc(old_count * 2, sizeof(struct vtree_page *));
     if (grown == NULL)
         return;
-    cache->buckets = grown;
-    cache->bucket_count = old_count * 2;
+    shard->buckets = grown;
+    shard->bucket_count = old_count * 2;
     for (size_t i = 0; i < old_count; i++) {
         while (old[i] != NULL) {
             struct vtree_page *page = old[i];
             old[i] = page->hash_next;
-            size_t bucket = bucket_of(cache, page->level, page_digest(page));
-            page->hash_next = grown[bucket];
-            grown[bucket] = page;
+            struct vtree_page **bucket = bucket_of(shard, page->hash);
+            page->hash_next = *bucket;
+            *bucket = page;
         }
     }
     free(old);
 }
 
 /* Take a page out, with the cache's reference to it. */
-static void page_remove(struct vtree_cache *cache, struct vtree_page *page)
+static void page_remove(struct vtree_cache *cache, struct shard *shard, struct vtree_page *page)
 {
-    *slot_of(cache, page->level, page_digest(page)) = page->hash_next;
-    list_remove(cache, page);
-    cache->figures.pages--;
-    cache->figures.size -= page->size;
+    struct vtree_page **slot = bucket_of(shard, page->hash);
+    while (*slot != page)
+        slot = &(*slot)->hash_next;
+    *slot = page->hash_next;
+    page->hash_next = NULL;
+    list_remove(shard, page);
+    shard->pages--;
+    shard->size -= page->size;
+    atomic_fetch_sub_explicit(&cache->size, page->size, memory_order_relaxed);
 }
 
-static void page_drop(struct vtree_cache *cache, struct vtree_page *page)
+static void page_drop(struct vtree_cache *cache, struct shard *shard, struct vtree_page *page)
 {
-    page_remove(cache, page);
+    page_remove(cache, shard, page);
     /* A dirty page past the limit is only dearer to read: it can be rebuilt. */
-    if (page->dirty && cache->leaving_count < LEAVING_MAX)
-        cache->leaving[cache->leaving_count++] = page;
-    else
-        vtree_page_release(page);
+    if (page->dirty) {
+        pthread_mutex_lock(&cache->leaving_lock);
+        if (cache->leaving_count < LEAVING_MAX) {
+            cache->leaving[cache->leaving_count++] = page;
+            page = NULL;
+        }
+        pthread_mutex_unlock(&cache->leaving_lock);
+    }
+    vtree_page_release(page);
 }
 
-static void make_room(struct vtree_cache *cache)
+/* The page that this shard lets go first; NULL when it has not even its share, for then
+ * another has more, and will let go at its next page. */
+static struct vtree_page *next_to_go(const struct vtree_cache *cache, const struct shard *shard)
 {
-    while (cache->figures.size > cache->budget) {
-        struct vtree_page *page = cache->lists[RETIRED].oldest;
-        bool branches = cache->lists[BRANCHES].size > cache->budget / 2;
-        if (page == NULL)
-            page = cache->lists[branches ? BRANCHES : LEAVES].oldest;
-        if (page == NULL)
-            page = cache->lists[branches ? LEAVES : BRANCHES].oldest;
+    const struct page_list *lists = shard->lists;
+    if (lists[RETIRED].oldest != NULL)
+        return lists[RETIRED].oldest;
+    if (shard->size <= cache->budget / SHARDS)
+        return NULL;
+    bool branches = lists[LEAVES].oldest == NULL || lists[BRANCHES].size > shard->size / 4 * 3;
+    return lists[branches ? BRANCHES : LEAVES].oldest;
+}
+
+static void make_room(struct vtree_cache *cache, struct shard *shard)
+{
+    while (atomic_load_explicit(&cache->size, memory_order_relaxed) > cache->budget) {
+        struct vtree_page *page = next_to_go(cache, shard);
         if (page == NULL)
             return;
-        page_drop(cache, page);
+        page_drop(cache, shard, page);
     }
+}
+
+static bool shard_init(struct shard *shard)
+{
+    shard->buckets = calloc(BUCKETS_FIRST, sizeof(struct vtree_page *));
+    shard->bucket_count = BUCKETS_FIRST;
+    if (shard->buckets != NULL && pthread_mutex_init(&shard->lock, NULL) == 0)
+        return true;
+    free(shard->buckets);
+    shard->buckets = NULL;
+    return false;
+}
+
+static void shard_clear(struct vtree_cache *cache, struct shard *shard)
+{
+    if (shard->buckets == NULL)
+        return;
+    for (size_t i = 0; i < LISTS; i++) {
+        while (shard->lists[i].newest != NULL) {
+            struct vtree_page *page = shard->lists[i].newest;
+            page->dirty = false;
+            page_drop(cache, shard, page);
+        }
+    }
+    pthread_mutex_destroy(&shard->lock);
+    free(shard->buckets);
 }
 
 struct vtree_cache *vtree_cache_new(uint64_t budget)
@@ -150,14 +215,15 @@ struct vtree_cache *vtree_cache_new(uint64_t budget)
     struct vtree_cache *cache = calloc(1, sizeof(*cache));
     if (cache == NULL)
         return NULL;
-    cache->buckets = calloc(BUCKETS_FIRST, sizeof(struct vtree_page *));
-    if (cache->buckets == NULL || pthread_mutex_init(&cache->lock, NULL) != 0) {
-        free(cache->buckets);
-        free(cache);
-        return NULL;
-    }
-    cache->bucket_count = BUCKETS_FIRST;
+    pthread_mutex_init(&cache->leaving_lock, NULL);
+    atomic_init(&cache->size, 0);
     cache->budget = budget;
+    for (size_t i = 0; i < SHARDS; i++) {
+        if (!shard_init(&cache->shards[i])) {
+            vtree_cache_free(cache);
+            return NULL;
+        }
+    }
     return cache;
 }
 
@@ -165,128 +231,154 @@ void vtree_cache_free(struct vtree_cache *cache)
 {
     if (cache == NULL)
         return;
-    for (size_t i = 0; i < LISTS; i++) {
-        while (cache->lists[i].newest != NULL) {
-            struct vtree_page *page = cache->lists[i].newest;
-            page->dirty = false;
-            page_drop(cache, page);
-        }
-    }
+    for (size_t i = 0; i < SHARDS; i++)
+        shard_clear(cache, &cache->shards[i]);
     for (size_t i = 0; i < cache->leaving_count; i++)
         vtree_page_release(cache->leaving[i]);
-    pthread_mutex_destroy(&cache->lock);
-    free(cache->buckets);
+    pthread_mutex_destroy(&cache->leaving_lock);
     free(cache);
 }
 
 struct vtree_page *vtree_cache_get(struct vtree_cache *cache, unsigned level,
                                    const vmap_digest *digest)
 {
-    pthread_mutex_lock(&cache->lock);
-    struct vtree_page *page = *slot_of(cache, level, digest);
+    uint64_t hash = hash_of(level, digest);
+    struct shard *shard = shard_of(cache, hash);
+    pthread_mutex_lock(&shard->lock);
+    struct vtree_page *page = find(shard, hash, level, digest);
     if (page != NULL) {
         unsigned list = page->list;
-        list_remove(cache, page);
-        list_add(cache, page, list);
+        list_remove(shard, page);
+        list_add(shard, page, list);
         vtree_page_hold(page);
-        cache->figures.hits++;
+        shard->hits++;
     } else {
-        cache->figures.misses++;
+        shard->misses++;
     }
-    pthread_mutex_unlock(&cache->lock);
+    pthread_mutex_unlock(&shard->lock);
     return page;
 }
 
 void vtree_cache_put(struct vtree_cache *cache, struct vtree_page *page, bool dirty)
 {
-    pthread_mutex_lock(&cache->lock);
-    struct vtree_page **slot = slot_of(cache, page->level, page_digest(page));
-    if (*slot == NULL) {
-        buckets_grow(cache);
-        slot = &cache->buckets[bucket_of(cache, page->level, page_digest(page))];
-        page->hash_next = *slot;
-        *slot = vtree_page_hold(page);
+    uint64_t hash = hash_of(page->level, page_digest(page));
+    struct shard *shard = shard_of(cache, hash);
+    pthread_mutex_lock(&shard->lock);
+    struct vtree_page *there = find(shard, hash, page->level, page_digest(page));
+    if (there == NULL) {
+        buckets_grow(shard);
+        struct vtree_page **bucket = bucket_of(shard, hash);
+        page->hash = hash;
+        page->hash_next = *bucket;
+        *bucket = vtree_page_hold(page);
         page->dirty = dirty;
-        list_add(cache, page, live_list(page));
-        cache->figures.pages++;
-        cache->figures.size += page->size;
-        make_room(cache);
+        list_add(shard, page, live_list(page));
+        shard->pages++;
+        shard->size += page->size;
+        atomic_fetch_add_explicit(&cache->size, page->size, memory_order_relaxed);
+        make_room(cache, shard);
     } else {
-        page = *slot;
-        page->dirty = page->dirty || dirty;
-        list_remove(cache, page);
-        list_add(cache, page, live_list(page));
+        there->dirty = there->dirty || dirty;
+        list_remove(shard, there);
+        list_add(shard, there, live_list(there));
     }
-    pthread_mutex_unlock(&cache->lock);
+    pthread_mutex_unlock(&shard->lock);
 }
 
 void vtree_cache_retire(struct vtree_cache *cache, unsigned level, const vmap_digest *digest)
 {
-    pthread_mutex_lock(&cache->lock);
-    struct vtree_page *page = *slot_of(cache, level, digest);
+    uint64_t hash = hash_of(level, digest);
+    struct shard *shard = shard_of(cache, hash);
+    pthread_mutex_lock(&shard->lock);
+    struct vtree_page *page = find(shard, hash, level, digest);
     if (page != NULL) {
         page->dirty = false;
-        list_remove(cache, page);
-        list_add(cache, page, RETIRED);
+        list_remove(shard, page);
+        list_add(shard, page, RETIRED);
     }
+    pthread_mutex_unlock(&shard->lock);
+    if (level == 0)
+        return;
+    pthread_mutex_lock(&cache->leaving_lock);
     for (size_t i = 0; i < cache->leaving_count; i++) {
-        struct vtree_page *leaving = cache->leaving[i];
-        if (leaving->level == level &&
-            memcmp(page_digest(leaving)->bytes, digest->bytes, VMAP_DIGEST_SIZE) == 0)
-            leaving->dirty = false;
+        if (page_is(cache->leaving[i], level, digest))
+            cache->leaving[i]->dirty = false;
     }
-    pthread_mutex_unlock(&cache->lock);
+    pthread_mutex_unlock(&cache->leaving_lock);
 }
 
 bool vtree_cache_claim(struct vtree_cache *cache, struct vtree_page *page)
 {
+    struct shard *shard = shard_of(cache, hash_of(page->level, page_digest(page)));
     bool claimed = false;
-    pthread_mutex_lock(&cache->lock);
-    /* New holders come by way of the cache only, so these two stay the only ones. */
+    pthread_mutex_lock(&shard->lock);
+    /* New holders come by way of the cache only, so these two stay the only ones. A page
+     * that is in no list is not in the cache. */
     if (atomic_load_explicit(&page->references, memory_order_acquire) == 2 &&
-        *slot_of(cache, page->level, page_digest(page)) == page) {
-        page_remove(cache, page);
-        page->hash_next = NULL;
+        (page->newer != NULL || shard->lists[page->list].newest == page)) {
+        page_remove(cache, shard, page);
         page->dirty = false;
         vtree_page_release(page);
         claimed = true;
     }
-    pthread_mutex_unlock(&cache->lock);
+    pthread_mutex_unlock(&shard->lock);
     return claimed;
 }
 
-struct vtree_page *vtree_cache_take_dirty(struct vtree_cache *cache, bool all)
+/* A dirty page that was dropped and not retired since, or NULL. */
+static struct vtree_page *take_leaving(struct vtree_cache *cache)
 {
     struct vtree_page *taken = NULL;
-    pthread_mutex_lock(&cache->lock);
+    pthread_mutex_lock(&cache->leaving_lock);
     while (taken == NULL && cache->leaving_count > 0) {
         taken = cache->leaving[--cache->leaving_count];
-        if (!taken->dirty) { /* retired meanwhile */
+        if (!taken->dirty) {
             vtree_page_release(taken);
             taken = NULL;
         }
     }
-    if (taken == NULL && all) {
-        taken = cache->lists[BRANCHES].oldest;
-        while (taken != NULL && !taken->dirty)
-            taken = taken->newer;
-        if (taken != NULL) {
-            /* Found again from the old end only once. */
-            list_remove(cache, taken);
-            list_add(cache, taken, BRANCHES);
-            vtree_page_hold(taken);
-        }
-    }
     if (taken != NULL)
         taken->dirty = false;
-    pthread_mutex_unlock(&cache->lock);
+    pthread_mutex_unlock(&cache->leaving_lock);
+    return taken;
+}
+
+static struct vtree_page *take_inside(struct shard *shard)
+{
+    pthread_mutex_lock(&shard->lock);
+    struct vtree_page *taken = shard->lists[BRANCHES].oldest;
+    while (taken != NULL && !taken->dirty)
+        taken = taken->newer;
+    if (taken != NULL) {
+        /* Found again from the old end only once. */
+        list_remove(shard, taken);
+        list_add(shard, taken, BRANCHES);
+        vtree_page_hold(taken);
+        taken->dirty = false;
+    }
+    pthread_mutex_unlock(&shard->lock);
+    return taken;
+}
+
+struct vtree_page *vtree_cache_take_dirty(struct vtree_cache *cache, bool all)
+{
+    struct vtree_page *taken = take_leaving(cache);
+    for (size_t i = 0; all && taken == NULL && i < SHARDS; i++)
+        taken = take_inside(&cache->shards[i]);
     return taken;
 }
 
 struct vtree_cache_figures vtree_cache_look(struct vtree_cache *cache)
 {
-    pthread_mutex_lock(&cache->lock);
-    struct vtree_cache_figures figures = cache->figures;
-    pthread_mutex_unlock(&cache->lock);
+    struct vtree_cache_figures figures = { 0, 0, 0, 0 };
+    for (size_t i = 0; i < SHARDS; i++) {
+        struct shard *shard = &cache->shards[i];
+        pthread_mutex_lock(&shard->lock);
+        figures.hits += shard->hits;
+        figures.misses += shard->misses;
+        figures.pages += shard->pages;
+        figures.size += shard->size;
+        pthread_mutex_unlock(&shard->lock);
+    }
     return figures;
 }

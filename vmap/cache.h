@@ -1,7 +1,7 @@
 /*
  * cache.h - pages in memory under a byte budget, found by level and digest.
  * Private. Thread-safe. When room is needed, retired pages go first, then those of level 0,
- * unless the others have more than half of the budget.
+ * unless the others take three quarters of the room.
  */
 #ifndef VMAP_CACHE_H
 #define VMAP_CACHE_H

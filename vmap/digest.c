@@ -76,7 +76,8 @@ static size_t leaf_bytes(uint8_t *bytes, size_t room, kv_slice key,
 {
     if (LEAF_SIZE_FIXED + key.size > room)
         return 0;
-    memcpy(bytes, "\0\2\0", 3);
+    static const uint8_t begin[3] = { 0x00, 0x02, 0x00 };
+    memcpy(bytes, begin, sizeof(begin));
     size_t used = 3 + vmap_varint_encode(bytes + 3, key.size);
     memcpy(bytes + used, key.data, key.size);
     used += key.size;

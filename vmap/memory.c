@@ -90,12 +90,29 @@ kv_slice vtree_arena_copy(struct vtree_arena *arena, kv_slice bytes)
     return kv_bytes(copy, bytes.size);
 }
 
+static void free_chunks(struct vtree_arena_chunk *chunk)
+{
+    while (chunk != NULL) {
+        struct vtree_arena_chunk *next = chunk->next;
+        free(chunk);
+        chunk = next;
+    }
+}
+
 void vtree_arena_clear(struct vtree_arena *arena)
 {
-    while (arena->chunks != NULL) {
-        struct vtree_arena_chunk *chunk = arena->chunks;
-        arena->chunks = chunk->next;
-        free(chunk);
-    }
+    free_chunks(arena->chunks);
     *arena = (struct vtree_arena){ NULL, 0, 0, 0 };
+}
+
+void vtree_arena_reset(struct vtree_arena *arena)
+{
+    if (arena->chunks == NULL || arena->capacity > CHUNK_SIZE) {
+        vtree_arena_clear(arena);
+        return;
+    }
+    free_chunks(arena->chunks->next);
+    arena->chunks->next = NULL;
+    arena->used = 0;
+    arena->size = arena->capacity;
 }

@@ -37,5 +37,7 @@ void *vtree_arena_take(struct vtree_arena *arena, size_t size);
 /* A copy of `bytes`; its data is NULL when out of memory (never for size 0). */
 kv_slice vtree_arena_copy(struct vtree_arena *arena, kv_slice bytes);
 void vtree_arena_clear(struct vtree_arena *arena);
+/* Forget all that was taken, but keep memory for what comes next. */
+void vtree_arena_reset(struct vtree_arena *arena);
 
 #endif /* VMAP_MEMORY_H */

@@ -186,20 +186,20 @@ static struct vtree_page *page_allocate(unsigned level, size_t count, size_t key
     return page;
 }
 
-struct vtree_page *vtree_page_copy(const struct vtree_page *old)
+struct vtree_page *vtree_page_copy(const struct vtree_page *page)
 {
-    struct vtree_page *page = malloc(old->size);
-    if (page == NULL)
+    struct vtree_page *copy = malloc(page->size);
+    if (copy == NULL)
         return NULL;
-    memcpy(page + 1, old + 1, old->size - sizeof(*page));
-    memset(page, 0, sizeof(*page));
-    atomic_init(&page->references, 1);
-    page->level = old->level;
-    page->count = old->count;
-    page->slots = old->slots;
-    page->size = old->size;
-    page_lay_out(page);
-    return page;
+    memcpy(copy + 1, page + 1, page->size - sizeof(*page));
+    memset(copy, 0, sizeof(*copy));
+    atomic_init(&copy->references, 1);
+    copy->level = page->level;
+    copy->count = page->count;
+    copy->slots = page->slots;
+    copy->size = page->size;
+    page_lay_out(copy);
+    return copy;
 }
 
 void vtree_page_set(struct vtree_page *page, size_t index, const vmap_node *node)
@@ -326,6 +326,17 @@ vmap_node vtree_page_slot(const struct vtree_page *page, unsigned round, size_t 
         *width = (*width + 1) / 2;
     }
     return slot_node(page, base, round, index);
+}
+
+void vtree_page_prefetch(const struct vtree_page *page)
+{
+    __builtin_prefetch(page->key_offsets + page->count / 2);
+    __builtin_prefetch(page->digests + page->slots - 1);
+    /* About where the first three steps of a search look. */
+    size_t quarter = (page->size - (size_t)(page->keys - (const uint8_t *)page)) / 4;
+    __builtin_prefetch(page->keys + quarter);
+    __builtin_prefetch(page->keys + 2 * quarter);
+    __builtin_prefetch(page->keys + 3 * quarter);
 }
 
 size_t vtree_page_find(const struct vtree_page *page, kv_slice key, bool *exact)

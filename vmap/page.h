@@ -28,6 +28,7 @@ struct vtree_page {
     uint8_t *keys;
     /* The cache's own, under its lock. */
     struct vtree_page *hash_next, *newer, *older;
+    uint64_t hash;
     uint8_t list;
     bool dirty;   /* level 1: its entries are not in the store, */
     uint32_t map; /* under this map's number */
@@ -77,6 +78,9 @@ vmap_node vtree_page_node(const struct vtree_page *page); /* the page's own */
 unsigned vtree_page_rounds(const struct vtree_page *page);
 vmap_node vtree_page_slot(const struct vtree_page *page, unsigned round, size_t index,
                           size_t *width);
+
+/* Have the processor fetch what a search in the page reads first. */
+void vtree_page_prefetch(const struct vtree_page *page);
 
 /* The first entry with a key >= `key`, or count; `exact` tells equality. */
 size_t vtree_page_find(const struct vtree_page *page, kv_slice key, bool *exact);

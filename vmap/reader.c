@@ -1,6 +1,8 @@
 /* reader.c - read a map's records and pages at a version. */
 #include "vmap/reader.h"
 
+#include "vmap/digest.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,7 @@ void vtree_reader_clear(struct vtree_reader *reader)
     kv_iter_close(reader->history);
     vtree_cursor_clear(&reader->cursor);
     vtree_arena_clear(&reader->arena);
+    vtree_entries_clear(&reader->entries);
     reader->values = reader->pages = reader->history = NULL;
 }
 
@@ -128,6 +131,11 @@ kv_code vtree_reader_cursor(struct vtree_reader *reader, uint32_t map, unsigned 
 
 /* ---- Pages from records ------------------------------------------------- */
 
+enum {
+    LEAF_GROUP = 32,
+    LEAF_VALUE_SIZE = 1024 /* longer values are not copied */
+};
+
 static kv_code no_memory(kv_status *status)
 {
     return kv_fail(status, KV_NO_MEMORY, "no memory for a page");
@@ -149,11 +157,74 @@ static bool entry_copy(struct vtree_reader *reader, struct vtree_entries *entrie
     return copy.data != NULL && vtree_entries_add(entries, copy, node);
 }
 
-/* Gather the leaves, or the nodes of pages of `level`, from `first` on that
- * make up `size` leaves. */
-static kv_code gather(struct vtree_reader *reader, const struct vtree_top *top, unsigned level,
-                      kv_slice first, uint64_t size, struct vtree_entries *entries,
-                      kv_status *status)
+/* Leaves whose digests are not computed yet: many at a time are cheaper than
+ * each alone. */
+struct leaf_group {
+    kv_slice keys[LEAF_GROUP], values[LEAF_GROUP];
+    size_t count;
+};
+
+static bool group_finish(struct leaf_group *group, struct vtree_entries *entries)
+{
+    vmap_node nodes[LEAF_GROUP];
+    vmap_leaves(group->keys, group->values, nodes, group->count);
+    for (size_t i = 0; i < group->count; i++) {
+        if (!vtree_entries_add(entries, group->keys[i], &nodes[i]))
+            return false;
+    }
+    group->count = 0;
+    return true;
+}
+
+/* Add the pair under the cursor. */
+static bool group_add(struct vtree_reader *reader, struct leaf_group *group,
+                      const struct vtree_cursor *cursor, struct vtree_entries *entries)
+{
+    kv_slice value = vtree_cursor_value(cursor);
+    kv_slice key = vtree_arena_copy(&reader->arena, vtree_cursor_key(cursor));
+    if (key.data == NULL)
+        return false;
+    if (value.size > LEAF_VALUE_SIZE) {
+        vmap_node node = vmap_leaf(key, value);
+        return group_finish(group, entries) && vtree_entries_add(entries, key, &node);
+    }
+    value = vtree_arena_copy(&reader->arena, value);
+    if (value.data == NULL)
+        return false;
+    group->keys[group->count] = key;
+    group->values[group->count++] = value;
+    return group->count < LEAF_GROUP || group_finish(group, entries);
+}
+
+/* Gather the leaves from `first` on that make up `size` leaves. */
+static kv_code gather_leaves(struct vtree_reader *reader, const struct vtree_top *top,
+                             kv_slice first, uint64_t size, struct vtree_entries *entries,
+                             kv_status *status)
+{
+    struct vtree_cursor *cursor;
+    struct leaf_group group;
+    uint64_t gathered = 0;
+    group.count = 0;
+    kv_code code = vtree_reader_cursor(reader, top->map, 0, &cursor, status);
+    if (code != KV_OK)
+        return code;
+    for (bool on = vtree_cursor_seek(cursor, first); on && gathered < size;
+         on = gathered < size && vtree_cursor_next(cursor)) {
+        if (!group_add(reader, &group, cursor, entries))
+            return no_memory(status);
+        gathered++;
+    }
+    if (!group_finish(&group, entries))
+        return no_memory(status);
+    atomic_fetch_add_explicit(&reader->store->leaf_digests, gathered, memory_order_relaxed);
+    return gathered >= size ? KV_OK : vtree_cursor_status(cursor, status);
+}
+
+/* Gather the nodes of pages of `level` from `first` on that make up `size`
+ * leaves. */
+static kv_code gather_nodes(struct vtree_reader *reader, const struct vtree_top *top,
+                            unsigned level, kv_slice first, uint64_t size,
+                            struct vtree_entries *entries, kv_status *status)
 {
     struct vtree_cursor *cursor;
     kv_code code = vtree_reader_cursor(reader, top->map, level, &cursor, status);
@@ -163,19 +234,13 @@ static kv_code gather(struct vtree_reader *reader, const struct vtree_top *top, 
     for (bool on = vtree_cursor_seek(cursor, first); on && gathered < size;
          on = gathered < size && vtree_cursor_next(cursor)) {
         vmap_node node;
-        if (level == 0) {
-            node = vmap_leaf(vtree_cursor_key(cursor), vtree_cursor_value(cursor));
-        } else {
-            kv_slice record = vtree_cursor_value(cursor);
-            if (!record_take_node(&record, &node) || record.size != 0 || node.size == 0)
-                return page_damaged(top, level + 1, first, status);
-        }
+        kv_slice record = vtree_cursor_value(cursor);
+        if (!record_take_node(&record, &node) || record.size != 0 || node.size == 0)
+            return page_damaged(top, level + 1, first, status);
         if (!entry_copy(reader, entries, vtree_cursor_key(cursor), &node))
             return no_memory(status);
         gathered += node.size;
     }
-    if (level == 0)
-        atomic_fetch_add_explicit(&reader->store->leaf_digests, gathered, memory_order_relaxed);
     return gathered >= size ? KV_OK : vtree_cursor_status(cursor, status);
 }
 
@@ -268,7 +333,7 @@ static kv_code load_branch_1(struct vtree_reader *reader, const struct vtree_top
         code = vtree_reader_entries(reader, top, first, node, out, status);
         if (code != KV_NOT_FOUND)
             return code;
-        code = gather(reader, top, 0, first, node->size, &leaves, status);
+        code = gather_leaves(reader, top, first, node->size, &leaves, status);
     }
     if (code == KV_OK)
         code = cut_leaves(reader, top, &leaves, &pages, status);
@@ -283,13 +348,12 @@ static kv_code load_gathered(struct vtree_reader *reader, const struct vtree_top
                              unsigned level, kv_slice first, const vmap_node *node,
                              struct vtree_page **out, kv_status *status)
 {
-    struct vtree_entries entries = { NULL, NULL, 0, 0, 0 };
+    struct vtree_entries *entries = &reader->entries;
+    entries->count = 0;
     kv_code code =
-        gather(reader, top, level == 0 ? 0 : level - 1, first, node->size, &entries, status);
-    if (code == KV_OK)
-        code = make_checked(reader, top, level, &entries, node, out, status);
-    vtree_entries_clear(&entries);
-    return code;
+        level == 0 ? gather_leaves(reader, top, first, node->size, entries, status)
+                   : gather_nodes(reader, top, level - 1, first, node->size, entries, status);
+    return code == KV_OK ? make_checked(reader, top, level, entries, node, out, status) : code;
 }
 
 kv_code vtree_reader_page(struct vtree_reader *reader, const struct vtree_top *top,
@@ -301,7 +365,7 @@ kv_code vtree_reader_page(struct vtree_reader *reader, const struct vtree_top *t
         return KV_OK;
     kv_code code = level == 1 ? load_branch_1(reader, top, first, node, out, status)
                               : load_gathered(reader, top, level, first, node, out, status);
-    vtree_arena_clear(&reader->arena);
+    vtree_arena_reset(&reader->arena);
     if (code == KV_OK)
         vtree_cache_put(reader->store->cache, *out, false);
     return code;

@@ -33,8 +33,9 @@ struct vtree_reader {
     uint64_t version; /* of the history to look at; 0: the newest version */
     kv_iter *values, *pages, *history;
     struct vtree_cursor cursor;
-    struct vtree_arena arena;  /* scratch for keys */
-    struct vtree_reader *next; /* free readers of a view */
+    struct vtree_arena arena;     /* scratch for keys and values */
+    struct vtree_entries entries; /* of a page being gathered */
+    struct vtree_reader *next;    /* free readers of a view */
 };
 
 void vtree_reader_init(struct vtree_reader *reader, struct vtree_store *store,
@@ -59,8 +60,8 @@ KV_MUST_CHECK kv_code vtree_reader_page(struct vtree_reader *reader,
                                         kv_slice first, const vmap_node *node,
                                         struct vtree_page **out, kv_status *status);
 
-/* A level-1 page from the record of its entries alone; KV_NOT_FOUND when that is
- * absent or stale. */
+/* A level-1 page from the record of its entries alone; KV_NOT_FOUND when that
+ * is absent or stale. */
 KV_MUST_CHECK kv_code vtree_reader_entries(struct vtree_reader *reader,
                                            const struct vtree_top *top, kv_slice first,
                                            const vmap_node *node, struct vtree_page **out,
@@ -92,7 +93,8 @@ kv_slice vtree_path_key(const struct vtree_path *path);
 bool vtree_path_steps(const struct vtree_path *path, struct proof_leaf *leaf);
 void vtree_path_clear(struct vtree_path *path);
 
-/* "level 1 page of map 3 at key 0a0b" for messages; bytes past a limit are cut. */
+/* "level 1 page of map 3 at key 0a0b" for messages; bytes past a limit are cut.
+ */
 enum { READER_NAME_SIZE = 128 };
 void vtree_page_name(uint32_t map, unsigned level, kv_slice first, char name[READER_NAME_SIZE]);
 

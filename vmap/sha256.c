@@ -84,7 +84,8 @@ SHA_INLINE void compress(struct words *words, const uint8_t *const *blocks, unsi
 #pragma GCC unroll 2
         for (unsigned lane = 0; lane < lanes; lane++) {
             __m128i *four = &message[lane][i % 4];
-            *four = i < 4 ? load_words(blocks[lane] + 16 * i) : next_words(message[lane], i);
+            *four = i < 4 ? load_words(blocks[lane] + (size_t)16 * i)
+                          : next_words(message[lane], i);
             four_rounds(&at[lane], *four, 4 * i);
         }
     }

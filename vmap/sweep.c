@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PREFETCH_AHEAD = 4 };
+
 static kv_code no_memory(kv_status *status)
 {
     return kv_fail(status, KV_NO_MEMORY, "no memory for a commit's pages");
@@ -221,6 +223,7 @@ static struct vtree_page *own_page(const struct sweep *sweep, const struct sweep
 {
     if (sweep->exclusive && vtree_cache_claim(sweep->reader->store->cache, item->page))
         return vtree_page_hold(item->page);
+    vtree_cache_retire(sweep->reader->store->cache, sweep->level, &item->node.digest);
     return vtree_page_copy(item->page);
 }
 
@@ -296,6 +299,7 @@ static kv_code sweep_item(struct sweep *sweep, const struct sweep_item *item, bo
     sweep->consumed_count++;
     if (!joined && !item->join && only_replaces(sweep, item, edits))
         return replace_entries(sweep, item, edits, status);
+    vtree_cache_retire(sweep->reader->store->cache, sweep->level, &item->node.digest);
     kv_code code = merge_entries(sweep, item, edits, &reshaped, status);
     if (code == KV_OK && sweep->level == 1 && reshaped &&
         !note_page(sweep, &sweep->dropped, item->first, &item->node))
@@ -331,8 +335,6 @@ static kv_code compare_pages(struct sweep *sweep, kv_status *status)
             edit.node = made->nodes[j++];
         if (vtree_edit_is_idle(&edit))
             continue;
-        if (edit.existed)
-            vtree_cache_retire(sweep->reader->store->cache, sweep->level, &edit.old.digest);
         if (!push_edit(&sweep->out, &edit))
             return no_memory(status);
     }
@@ -366,9 +368,12 @@ kv_code sweep_run(struct sweep *sweep, const struct sweep_item *items, size_t it
                   struct vtree_edit *edits, size_t edit_count, kv_status *status)
 {
     kv_code code = KV_OK;
-    for (size_t i = 0; code == KV_OK && i < item_count; i++)
+    for (size_t i = 0; code == KV_OK && i < item_count; i++) {
+        if (i + PREFETCH_AHEAD < item_count)
+            vtree_page_prefetch(items[i + PREFETCH_AHEAD].page);
         code = sweep_item(sweep, &items[i], i + 1 < item_count && items[i + 1].join, edits,
                           status);
+    }
     for (size_t i = 0; item_count == 0 && code == KV_OK && i < edit_count; i++)
         code = insert(sweep, &edits[i], status);
     if (code == KV_OK)
