@@ -11,20 +11,27 @@ enum {
     BRANCHES, /* level >= 1: fewer, dearer to rebuild */
     LISTS
 };
-enum { BUCKETS_FIRST = 64, LEAVING_MAX = 256, SHARDS = 16 };
+enum { SLOTS_FIRST = 64, LEAVING_MAX = 256, SHARDS = 16 };
 
-/* Pages from newest to oldest use. */
+/* Pages from the newest to the oldest. A page that was used since it came gets
+ * a second round instead of going: a use then leaves its neighbours in the list
+ * alone. */
 struct page_list {
     struct vtree_page *newest, *oldest;
     uint64_t size;
 };
 
-/* The pages whose digests begin alike, under a lock of their own: threads of a commit
- * would wait for each other at a single one. */
+struct slot {
+    uint64_t hash;
+    struct vtree_page *page; /* NULL: free */
+};
+
+/* The pages whose digests begin alike, under a lock of their own: threads of a
+ * commit would wait for each other at a single one. */
 struct shard {
     pthread_mutex_t lock;
-    struct vtree_page **buckets;
-    size_t bucket_count; /* a power of two */
+    _Atomic(struct slot *) slots; /* atomic for vtree_cache_expect, which does not lock */
+    atomic_size_t slot_count;     /* a power of two, more than twice the pages */
     struct page_list lists[LISTS];
     uint64_t hits, misses, pages, size;
 };
@@ -94,52 +101,76 @@ static unsigned live_list(const struct vtree_page *page)
     return page->level == 0 ? LEAVES : BRANCHES;
 }
 
-static struct vtree_page **bucket_of(const struct shard *shard, uint64_t hash)
+static struct slot *slots_of(const struct shard *shard, size_t *mask)
 {
-    return &shard->buckets[(size_t)hash & (shard->bucket_count - 1)];
+    *mask = atomic_load_explicit(&shard->slot_count, memory_order_relaxed) - 1;
+    return atomic_load_explicit(&shard->slots, memory_order_relaxed);
 }
 
 static struct vtree_page *find(const struct shard *shard, uint64_t hash, unsigned level,
                                const vmap_digest *digest)
 {
-    struct vtree_page *page = *bucket_of(shard, hash);
-    while (page != NULL && (page->hash != hash || !page_is(page, level, digest)))
-        page = page->hash_next;
-    return page;
+    size_t mask;
+    const struct slot *slots = slots_of(shard, &mask);
+    for (size_t i = (size_t)hash & mask; slots[i].page != NULL; i = (i + 1) & mask) {
+        if (slots[i].hash == hash && page_is(slots[i].page, level, digest))
+            return slots[i].page;
+    }
+    return NULL;
 }
 
-/* More buckets than pages, as far as memory allows. */
-static void buckets_grow(struct shard *shard)
+static void slot_add(struct slot *slots, size_t mask, struct vtree_page *page)
 {
-    if (shard->pages < shard->bucket_count)
-        return;
-    size_t old_count = shard->bucket_count;
-    struct vtree_page **old = shard->buckets;
-    struct vtree_page **grown = calloc(old_count * 2, sizeof(struct vtree_page *));
-    if (grown == NULL)
-        return;
-    shard->buckets = grown;
-    shard->bucket_count = old_count * 2;
-    for (size_t i = 0; i < old_count; i++) {
-        while (old[i] != NULL) {
-            struct vtree_page *page = old[i];
-            old[i] = page->hash_next;
-            struct vtree_page **bucket = bucket_of(shard, page->hash);
-            page->hash_next = *bucket;
-            *bucket = page;
-        }
+    size_t i = (size_t)page->hash & mask;
+    while (slots[i].page != NULL)
+        i = (i + 1) & mask;
+    slots[i] = (struct slot){ page->hash, page };
+}
+
+static void slot_remove(struct shard *shard, const struct vtree_page *page)
+{
+    size_t mask;
+    struct slot *slots = slots_of(shard, &mask);
+    size_t hole = (size_t)page->hash & mask;
+    while (slots[hole].page != page)
+        hole = (hole + 1) & mask;
+    /* Close the hole: what probed past it moves into it (Knuth, 6.4, algorithm
+     * R). */
+    for (size_t at = (hole + 1) & mask; slots[at].page != NULL; at = (at + 1) & mask) {
+        size_t home = (size_t)slots[at].hash & mask;
+        if (((at - home) & mask) < ((at - hole) & mask))
+            continue;
+        slots[hole] = slots[at];
+        hole = at;
     }
-    free(old);
+    slots[hole].page = NULL;
+}
+
+/* Room for one more page; false when out of memory. */
+static bool slots_grow(struct shard *shard)
+{
+    size_t mask, grown_count;
+    struct slot *slots = slots_of(shard, &mask);
+    if ((shard->pages + 1) * 2 <= mask)
+        return true;
+    grown_count = (mask + 1) * 2;
+    struct slot *grown = calloc(grown_count, sizeof(*grown));
+    if (grown == NULL)
+        return shard->pages < mask;
+    for (size_t i = 0; i <= mask; i++) {
+        if (slots[i].page != NULL)
+            slot_add(grown, grown_count - 1, slots[i].page);
+    }
+    atomic_store_explicit(&shard->slots, grown, memory_order_relaxed);
+    atomic_store_explicit(&shard->slot_count, grown_count, memory_order_relaxed);
+    free(slots);
+    return true;
 }
 
 /* Take a page out, with the cache's reference to it. */
 static void page_remove(struct vtree_cache *cache, struct shard *shard, struct vtree_page *page)
 {
-    struct vtree_page **slot = bucket_of(shard, page->hash);
-    while (*slot != page)
-        slot = &(*slot)->hash_next;
-    *slot = page->hash_next;
-    page->hash_next = NULL;
+    slot_remove(shard, page);
     list_remove(shard, page);
     shard->pages--;
     shard->size -= page->size;
@@ -161,8 +192,8 @@ static void page_drop(struct vtree_cache *cache, struct shard *shard, struct vtr
     vtree_page_release(page);
 }
 
-/* The page that this shard lets go first; NULL when it has not even its share, for then
- * another has more, and will let go at its next page. */
+/* The page that this shard lets go first; NULL when it has not even its share,
+ * for then another has more, and will let go at its next page. */
 static struct vtree_page *next_to_go(const struct vtree_cache *cache, const struct shard *shard)
 {
     const struct page_list *lists = shard->lists;
@@ -180,24 +211,34 @@ static void make_room(struct vtree_cache *cache, struct shard *shard)
         struct vtree_page *page = next_to_go(cache, shard);
         if (page == NULL)
             return;
-        page_drop(cache, shard, page);
+        if (page->used && page->list != RETIRED) {
+            page->used = false;
+            list_remove(shard, page);
+            list_add(shard, page, page->list);
+        } else {
+            page_drop(cache, shard, page);
+        }
     }
 }
 
 static bool shard_init(struct shard *shard)
 {
-    shard->buckets = calloc(BUCKETS_FIRST, sizeof(struct vtree_page *));
-    shard->bucket_count = BUCKETS_FIRST;
-    if (shard->buckets != NULL && pthread_mutex_init(&shard->lock, NULL) == 0)
-        return true;
-    free(shard->buckets);
-    shard->buckets = NULL;
-    return false;
+    struct slot *slots = calloc(SLOTS_FIRST, sizeof(*slots));
+    atomic_init(&shard->slots, NULL);
+    atomic_init(&shard->slot_count, SLOTS_FIRST);
+    if (slots == NULL || pthread_mutex_init(&shard->lock, NULL) != 0) {
+        free(slots);
+        return false;
+    }
+    atomic_init(&shard->slots, slots);
+    return true;
 }
 
 static void shard_clear(struct vtree_cache *cache, struct shard *shard)
 {
-    if (shard->buckets == NULL)
+    size_t mask;
+    struct slot *slots = slots_of(shard, &mask);
+    if (slots == NULL)
         return;
     for (size_t i = 0; i < LISTS; i++) {
         while (shard->lists[i].newest != NULL) {
@@ -207,7 +248,7 @@ static void shard_clear(struct vtree_cache *cache, struct shard *shard)
         }
     }
     pthread_mutex_destroy(&shard->lock);
-    free(shard->buckets);
+    free(slots);
 }
 
 struct vtree_cache *vtree_cache_new(uint64_t budget)
@@ -247,11 +288,12 @@ struct vtree_page *vtree_cache_get(struct vtree_cache *cache, unsigned level,
     pthread_mutex_lock(&shard->lock);
     struct vtree_page *page = find(shard, hash, level, digest);
     if (page != NULL) {
-        unsigned list = page->list;
-        list_remove(shard, page);
-        list_add(shard, page, list);
+        page->used = true;
         vtree_page_hold(page);
         shard->hits++;
+        /* What claiming it will have to touch. */
+        __builtin_prefetch(page->newer);
+        __builtin_prefetch(page->older);
     } else {
         shard->misses++;
     }
@@ -265,24 +307,35 @@ void vtree_cache_put(struct vtree_cache *cache, struct vtree_page *page, bool di
     struct shard *shard = shard_of(cache, hash);
     pthread_mutex_lock(&shard->lock);
     struct vtree_page *there = find(shard, hash, page->level, page_digest(page));
-    if (there == NULL) {
-        buckets_grow(shard);
-        struct vtree_page **bucket = bucket_of(shard, hash);
+    if (there == NULL && slots_grow(shard)) {
+        size_t mask;
+        struct slot *slots = slots_of(shard, &mask);
         page->hash = hash;
-        page->hash_next = *bucket;
-        *bucket = vtree_page_hold(page);
+        slot_add(slots, mask, vtree_page_hold(page));
+        page->used = false;
         page->dirty = dirty;
         list_add(shard, page, live_list(page));
         shard->pages++;
         shard->size += page->size;
         atomic_fetch_add_explicit(&cache->size, page->size, memory_order_relaxed);
         make_room(cache, shard);
-    } else {
+    } else if (there != NULL) {
         there->dirty = there->dirty || dirty;
         list_remove(shard, there);
         list_add(shard, there, live_list(there));
     }
     pthread_mutex_unlock(&shard->lock);
+}
+
+void vtree_cache_expect(const struct vtree_cache *cache, unsigned level,
+                        const vmap_digest *digest)
+{
+    uint64_t hash = hash_of(level, digest);
+    size_t mask;
+    const struct slot *slots = slots_of(&cache->shards[hash >> 60], &mask);
+    /* Where that points is of no matter if the table has just moved. */
+    __builtin_prefetch(
+        (const void *)((uintptr_t)slots + ((size_t)hash & mask) * sizeof(*slots)));
 }
 
 void vtree_cache_retire(struct vtree_cache *cache, unsigned level, const vmap_digest *digest)
@@ -312,8 +365,8 @@ bool vtree_cache_claim(struct vtree_cache *cache, struct vtree_page *page)
     struct shard *shard = shard_of(cache, hash_of(page->level, page_digest(page)));
     bool claimed = false;
     pthread_mutex_lock(&shard->lock);
-    /* New holders come by way of the cache only, so these two stay the only ones. A page
-     * that is in no list is not in the cache. */
+    /* New holders come by way of the cache only, so these two stay the only ones.
+     * A page that is in no list is not in the cache. */
     if (atomic_load_explicit(&page->references, memory_order_acquire) == 2 &&
         (page->newer != NULL || shard->lists[page->list].newest == page)) {
         page_remove(cache, shard, page);

@@ -1,7 +1,7 @@
 /*
  * cache.h - pages in memory under a byte budget, found by level and digest.
- * Private. Thread-safe. When room is needed, retired pages go first, then those of level 0,
- * unless the others take three quarters of the room.
+ * Private. Thread-safe. When room is needed, retired pages go first, then those
+ * of level 0, unless the others take three quarters of the room.
  */
 #ifndef VMAP_CACHE_H
 #define VMAP_CACHE_H
@@ -21,15 +21,20 @@ void vtree_cache_free(struct vtree_cache *cache);
 struct vtree_page *vtree_cache_get(struct vtree_cache *cache, unsigned level,
                                    const vmap_digest *digest);
 
+/* Have the processor fetch what looking for that page reads first. */
+void vtree_cache_expect(const struct vtree_cache *cache, unsigned level,
+                        const vmap_digest *digest);
+
 /* Keep `page` while there is room. Dirty: its entries should reach the store
  * when it has to leave. Out of memory just means that it is not kept. */
 void vtree_cache_put(struct vtree_cache *cache, struct vtree_page *page, bool dirty);
 
-/* The page belongs to no newest version any more: clean it, and let it go soon. */
+/* The page belongs to no newest version any more: clean it, and let it go soon.
+ */
 void vtree_cache_retire(struct vtree_cache *cache, unsigned level, const vmap_digest *digest);
 
-/* Take `page` out, if the caller is the only one beside the cache who holds it: then it is
- * the caller's alone, to change, and true is answered. */
+/* Take `page` out, if the caller is the only one beside the cache who holds it:
+ * then it is the caller's alone, to change, and true is answered. */
 bool vtree_cache_claim(struct vtree_cache *cache, struct vtree_page *page);
 
 /* A dirty page that had to leave the cache (with its reference, now clean), or

@@ -52,7 +52,8 @@ static uint32_t fold_height(uint64_t leaves)
     return leaves <= 1 ? 0 : 64u - (uint32_t)__builtin_clzll(leaves - 1);
 }
 
-/* The node in place `index` of fold round `round`, whose slots start at `base`. */
+/* The node in place `index` of fold round `round`, whose slots start at `base`.
+ */
 static vmap_node slot_node(const struct vtree_page *page, size_t base, unsigned round,
                            size_t index)
 {
@@ -78,7 +79,8 @@ static void slot_set(struct vtree_page *page, size_t slot, const vmap_node *node
     }
 }
 
-/* Have place `index` of the round above `round` folded from its two children. */
+/* Have place `index` of the round above `round` folded from its two children.
+ */
 static void slot_fold(struct vtree_page *page, size_t base, size_t above, unsigned round,
                       size_t index, struct vmap_inner_queue *queue)
 {

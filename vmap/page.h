@@ -27,9 +27,10 @@ struct vtree_page {
     uint32_t *key_offsets; /* [count + 1] into keys */
     uint8_t *keys;
     /* The cache's own, under its lock. */
-    struct vtree_page *hash_next, *newer, *older;
+    struct vtree_page *newer, *older;
     uint64_t hash;
     uint8_t list;
+    bool used;    /* since it came, or since it was spared */
     bool dirty;   /* level 1: its entries are not in the store, */
     uint32_t map; /* under this map's number */
 };
@@ -53,8 +54,8 @@ struct vtree_page *vtree_page_make(unsigned level, const struct vtree_entries *e
 /* A page of its own with the same in it; NULL when out of memory. */
 struct vtree_page *vtree_page_copy(const struct vtree_page *page);
 
-/* A page, held by nobody else, whose nodes at `indices` are others now. The indices ascend
- * and are overwritten. */
+/* A page, held by nobody else, whose nodes at `indices` are others now. The
+ * indices ascend and are overwritten. */
 struct vtree_refold {
     struct vtree_page *page;
     uint32_t *indices;
@@ -63,8 +64,8 @@ struct vtree_refold {
 };
 
 void vtree_page_set(struct vtree_page *page, size_t index, const vmap_node *node);
-/* Fold again what is above such nodes, in all these pages; answers the inner digests
- * computed. */
+/* Fold again what is above such nodes, in all these pages; answers the inner
+ * digests computed. */
 uint64_t vtree_pages_refold(struct vtree_refold *refolds, size_t count);
 struct vtree_page *vtree_page_hold(struct vtree_page *page);
 void vtree_page_release(struct vtree_page *page); /* NULL is harmless */
@@ -73,8 +74,8 @@ kv_slice vtree_page_key(const struct vtree_page *page, size_t index);
 vmap_node vtree_page_entry(const struct vtree_page *page, size_t index);
 vmap_node vtree_page_node(const struct vtree_page *page); /* the page's own */
 
-/* Rounds of the page's fold, and its node in place `index` after `round` of them;
- * `width` gets how many nodes that round leaves. */
+/* Rounds of the page's fold, and its node in place `index` after `round` of
+ * them; `width` gets how many nodes that round leaves. */
 unsigned vtree_page_rounds(const struct vtree_page *page);
 vmap_node vtree_page_slot(const struct vtree_page *page, unsigned round, size_t index,
                           size_t *width);

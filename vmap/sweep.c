@@ -23,33 +23,30 @@ void sweep_items_clear(struct sweep_items *items)
     *items = (struct sweep_items){ NULL, 0, 0 };
 }
 
-/* Add the page under entry `index` of `above`. */
-static kv_code add_item(struct vtree_reader *reader, const struct vtree_top *top,
-                        const struct sweep_item *above, size_t index, unsigned level,
-                        size_t begin, size_t end, struct sweep_items *out, kv_status *status)
+/* List the page under entry `index` of `above`. */
+static kv_code add_item(const struct vtree_reader *reader, const struct sweep_item *above,
+                        size_t index, unsigned level, size_t begin, size_t end,
+                        struct sweep_items *out, kv_status *status)
 {
     void *grown = out->items;
     if (!vtree_grow(&grown, &out->capacity, out->count + 1, sizeof(*out->items)))
         return no_memory(status);
     out->items = grown;
-    struct sweep_item *item = &out->items[out->count];
+    struct sweep_item *item = &out->items[out->count++];
     *item = (struct sweep_item){ .first = vtree_page_key(above->page, index),
                                  .node = vtree_page_entry(above->page, index),
                                  .begin = begin,
                                  .end = end,
                                  .leftmost = above->leftmost && index == 0 };
-    kv_code code =
-        vtree_reader_page(reader, top, level, item->first, &item->node, &item->page, status);
-    if (code == KV_OK)
-        out->count++;
-    return code;
+    vtree_cache_expect(reader->store->cache, level, &item->node.digest);
+    return KV_OK;
 }
 
-/* Add the page to the left of entry `index` of above[place], if not there yet. */
-static kv_code add_left(struct vtree_reader *reader, const struct vtree_top *top,
-                        const struct sweep_item *above, size_t place, size_t index,
-                        unsigned level, size_t begin, struct sweep_items *out,
-                        kv_status *status)
+/* List the page to the left of entry `index` of above[place], if not there yet.
+ */
+static kv_code add_left(const struct vtree_reader *reader, const struct sweep_item *above,
+                        size_t place, size_t index, unsigned level, size_t begin,
+                        struct sweep_items *out, kv_status *status)
 {
     /* An upper page whose first page joins joins too, so the one before it in
      * the list is its left neighbour. */
@@ -58,7 +55,36 @@ static kv_code add_left(struct vtree_reader *reader, const struct vtree_top *top
     kv_slice first = vtree_page_key(above[place].page, index - 1);
     if (out->count > 0 && kv_compare(out->items[out->count - 1].first, first) == 0)
         return KV_OK;
-    return add_item(reader, top, &above[place], index - 1, level, begin, begin, out, status);
+    return add_item(reader, &above[place], index - 1, level, begin, begin, out, status);
+}
+
+/* List the pages that edits touch under above[place]. */
+static kv_code plan_page(const struct vtree_reader *reader, const struct vtree_edit *leaves,
+                         const struct sweep_item *above, size_t place, unsigned level,
+                         struct sweep_items *out, kv_status *status)
+{
+    const struct vtree_page *page = above[place].page;
+    kv_code code = KV_OK;
+    size_t edit = above[place].begin;
+    while (code == KV_OK && edit < above[place].end) {
+        bool exact;
+        size_t index = vtree_page_find(page, leaves[edit].key, &exact);
+        if (!exact && index > 0)
+            index--;
+        size_t begin = edit++;
+        while (edit < above[place].end &&
+               (index + 1 == page->count ||
+                kv_compare(leaves[edit].key, vtree_page_key(page, index + 1)) < 0))
+            edit++;
+        bool join = exact && !leaves[begin].present && !(above[place].leftmost && index == 0);
+        if (join)
+            code = add_left(reader, above, place, index, level, begin, out, status);
+        if (code == KV_OK)
+            code = add_item(reader, &above[place], index, level, begin, edit, out, status);
+        if (code == KV_OK)
+            out->items[out->count - 1].join = join;
+    }
+    return code;
 }
 
 kv_code sweep_plan(struct vtree_reader *reader, const struct vtree_top *top,
@@ -66,33 +92,17 @@ kv_code sweep_plan(struct vtree_reader *reader, const struct vtree_top *top,
                    size_t above_count, unsigned level, struct sweep_items *out,
                    kv_status *status)
 {
-    for (size_t place = 0; place < above_count; place++) {
-        const struct vtree_page *page = above[place].page;
-        size_t edit = above[place].begin;
-        while (edit < above[place].end) {
-            bool exact;
-            size_t index = vtree_page_find(page, leaves[edit].key, &exact);
-            if (!exact && index > 0)
-                index--;
-            size_t begin = edit++;
-            while (edit < above[place].end &&
-                   (index + 1 == page->count ||
-                    kv_compare(leaves[edit].key, vtree_page_key(page, index + 1)) < 0))
-                edit++;
-            bool join =
-                exact && !leaves[begin].present && !(above[place].leftmost && index == 0);
-            kv_code code = KV_OK;
-            if (join)
-                code = add_left(reader, top, above, place, index, level, begin, out, status);
-            if (code == KV_OK)
-                code = add_item(reader, top, &above[place], index, level, begin, edit, out,
-                                status);
-            if (code != KV_OK)
-                return code;
-            out->items[out->count - 1].join = join;
+    kv_code code = KV_OK;
+    for (size_t place = 0; code == KV_OK && place < above_count; place++) {
+        size_t begin = out->count;
+        code = plan_page(reader, leaves, above, place, level, out, status);
+        for (size_t i = begin; code == KV_OK && i < out->count; i++) {
+            struct sweep_item *item = &out->items[i];
+            code = vtree_reader_page(reader, top, level, item->first, &item->node, &item->page,
+                                     status);
         }
     }
-    return KV_OK;
+    return code;
 }
 
 /* ---- The sweep ---------------------------------------------------------- */
@@ -124,6 +134,10 @@ static kv_code finish_refolds(struct sweep *sweep, kv_status *status)
     for (size_t i = 0; i < sweep->refold_count; i++)
         sweep->refolds[i].indices = sweep->places + sweep->refold_begin[i];
     sweep->inner_digests += vtree_pages_refold(sweep->refolds, sweep->refold_count);
+    for (size_t i = 0; i < sweep->refold_count; i++) {
+        vmap_node node = vtree_page_node(sweep->refolds[i].page);
+        vtree_cache_expect(sweep->reader->store->cache, sweep->level, &node.digest);
+    }
     for (size_t i = 0; i < sweep->refold_count; i++) {
         if (code == KV_OK)
             code = list_page(sweep, sweep->refolds[i].page, status);

@@ -35,7 +35,8 @@ KV_MUST_CHECK kv_code sweep_plan(struct vtree_reader *reader, const struct vtree
                                  const struct sweep_item *above, size_t above_count,
                                  unsigned level, struct sweep_items *out, kv_status *status);
 
-/* A sweep over one level. Zero it, fill the first part, run, read the second. */
+/* A sweep over one level. Zero it, fill the first part, run, read the second.
+ */
 struct sweep {
     struct vtree_reader *reader;
     const struct vtree_top *top;
