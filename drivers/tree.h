@@ -23,8 +23,9 @@
 #include <stdatomic.h>
 
 enum {
-    TREE_FAN = 64,       /* entries in a node, at most */
-    TREE_HEIGHT_MAX = 16 /* levels; each further one takes 32 times the keys */
+    TREE_FAN = 64,        /* entries in a node, at most */
+    TREE_CACHE_LINE = 64, /* bytes */
+    TREE_HEIGHT_MAX = 16  /* levels; each further one takes 32 times the keys */
 };
 
 /* What records, nodes and tables of roots have in common: they are born by one

@@ -110,6 +110,7 @@ struct tree_record *tree_node_get(const struct tree_node *leaf, kv_slice key)
     if (at == leaf->item.size)
         return NULL;
     struct tree_record *record = tree_node_key(leaf, at);
+    __builtin_prefetch((const char *)record + TREE_CACHE_LINE); /* of the key or value */
     return record->item.size == key.size && memcmp(record->bytes, key.data, key.size) == 0
                ? record
                : NULL;

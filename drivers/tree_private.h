@@ -21,7 +21,7 @@ struct tree_roots {
 
 /* Readers inside tree_get, by the epoch they entered in. */
 struct tree_stripe {
-    _Alignas(64) _Atomic uint32_t inside[TREE_EPOCHS];
+    _Alignas(TREE_CACHE_LINE) _Atomic uint32_t inside[TREE_EPOCHS];
 };
 
 struct tree_chain {

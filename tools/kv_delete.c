@@ -2,32 +2,16 @@
 #include "tools/commands.h"
 #include "tools/kv_place.h"
 
-struct delete
-{
-    struct place place;
-    const char *key;
-};
-
 static error_t parse(int key, char *argument, struct argp_state *parser)
 {
-    struct delete *delete = parser->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        parser->child_inputs[0] = &delete->place;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (parser->arg_num > 0)
-            return ARGP_ERR_UNKNOWN;
-        delete->key = argument;
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        command_usage(parser, "no KEY given");
-    default:
+    (void)argument;
+    if (key != ARGP_KEY_INIT)
         return ARGP_ERR_UNKNOWN;
-    }
+    parser->child_inputs[0] = parser->input;
+    return 0;
 }
 
-static const struct argp_child children[] = { { &place_argp, 0, NULL, 0 }, { 0 } };
+static const struct argp_child children[] = { { &place_key_argp, 0, NULL, 0 }, { 0 } };
 static const struct argp argp = {
     NULL,
     parse,
@@ -41,18 +25,18 @@ static const struct argp argp = {
 
 static int run(struct globals *globals, int argc, char **argv)
 {
-    struct delete delete = { .place = PLACE_INIT };
-    command_parse(&argp, &delete, globals, argc, argv);
+    struct place place = PLACE_INIT;
+    command_parse(&argp, &place, globals, argc, argv);
 
     kv_status status = KV_STATUS_INIT;
     struct text key = TEXT_INIT;
-    kv_code code = text_decode(&key, kv_text(delete.key), delete.place.hex, "KEY", &status);
+    kv_code code = text_decode(&key, kv_text(place.key), place.hex, "KEY", &status);
     if (code == KV_OK)
-        code = place_open(&delete.place, globals, 0, &status);
+        code = place_open(&place, globals, 0, &status);
     if (code == KV_OK)
-        code = kv_delete(delete.place.space, text_bytes(&key), KV_SYNC, &status);
+        code = kv_delete(place.space, text_bytes(&key), KV_SYNC, &status);
     text_clear(&key);
-    return place_close(&delete.place, code, &status, EXIT_DONE);
+    return place_close(&place, code, &status, EXIT_DONE);
 }
 
 const struct command command_kv_delete = { "kv delete", "remove one pair", run };

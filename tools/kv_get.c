@@ -5,7 +5,6 @@
 
 struct get {
     struct place place;
-    const char *key;
     bool raw;
 };
 
@@ -15,6 +14,7 @@ static const struct argp_option options[] = {
 
 static error_t parse(int key, char *argument, struct argp_state *parser)
 {
+    (void)argument;
     struct get *get = parser->input;
     switch (key) {
     case ARGP_KEY_INIT:
@@ -23,19 +23,12 @@ static error_t parse(int key, char *argument, struct argp_state *parser)
     case 'r':
         get->raw = true;
         return 0;
-    case ARGP_KEY_ARG:
-        if (parser->arg_num > 0)
-            return ARGP_ERR_UNKNOWN;
-        get->key = argument;
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        command_usage(parser, "no KEY given");
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
-static const struct argp_child children[] = { { &place_argp, 0, NULL, 0 }, { 0 } };
+static const struct argp_child children[] = { { &place_key_argp, 0, NULL, 0 }, { 0 } };
 static const struct argp argp = {
     options,
     parse,
@@ -77,7 +70,7 @@ static int run(struct globals *globals, int argc, char **argv)
     struct text key = TEXT_INIT;
     kv_value value = KV_VALUE_INIT;
     int done = EXIT_DONE;
-    kv_code code = text_decode(&key, kv_text(get.key), get.place.hex, "KEY", &status);
+    kv_code code = text_decode(&key, kv_text(get.place.key), get.place.hex, "KEY", &status);
     if (code == KV_OK)
         code = place_open(&get.place, globals, KV_OPEN_READ, &status);
     if (code == KV_OK) {

@@ -25,6 +25,28 @@ static error_t parse(int key, char *argument, struct argp_state *parser)
 
 const struct argp place_argp = { options, parse, NULL, NULL, NULL, NULL, NULL };
 
+static error_t parse_key(int key, char *argument, struct argp_state *parser)
+{
+    struct place *place = parser->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        parser->child_inputs[0] = place;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (parser->arg_num > 0)
+            return ARGP_ERR_UNKNOWN;
+        place->key = argument;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        command_usage(parser, "no KEY given");
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child key_children[] = { { &place_argp, 0, NULL, 0 }, { 0 } };
+const struct argp place_key_argp = { NULL, parse_key, NULL, NULL, key_children, NULL, NULL };
+
 kv_code place_open(struct place *place, const struct globals *globals, unsigned flags,
                    kv_status *status)
 {

@@ -8,6 +8,7 @@
 /* Filled by the argp below; opened by place_open. */
 struct place {
     const char *space_name;
+    const char *key; /* of place_key_argp */
     bool hex;
     kv_db *db;
     kv_space *space;
@@ -20,6 +21,9 @@ struct place {
 
 /* --space and --hex; its input is a struct place. */
 extern const struct argp place_argp;
+
+/* The same and one argument, KEY. */
+extern const struct argp place_key_argp;
 
 /* Open the database and the space; with KV_CREATE make what is missing. */
 KV_MUST_CHECK kv_code place_open(struct place *place, const struct globals *globals,

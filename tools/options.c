@@ -1,9 +1,9 @@
 /* options.c - statekv options: what can be set, from the tables the program itself uses. */
 #include "kv/driver.h"
+#include "kv/option_value.h"
 #include "tools/commands.h"
 #include "tools/output.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 struct options {
@@ -45,8 +45,6 @@ static const struct argp argp = {
     NULL
 };
 
-enum { AMOUNT_SIZE = 32 };
-
 static const char *type_name(kv_option_type type)
 {
     static const char *const names[] = { [KV_OPTION_BOOL] = "true or false",
@@ -57,32 +55,12 @@ static const char *type_name(kv_option_type type)
     return names[type];
 }
 
-struct unit {
-    const char *name;
-    uint64_t factor;
-};
-
-static const struct unit sizes[] = { { "TiB", UINT64_C(1) << 40 },
-                                     { "GiB", UINT64_C(1) << 30 },
-                                     { "MiB", UINT64_C(1) << 20 },
-                                     { "KiB", UINT64_C(1) << 10 },
-                                     { "", 1 } };
-static const struct unit durations[] = {
-    { "h", 3600000 }, { "m", 60000 }, { "s", 1000 }, { "ms", 1 }
-};
-
 /* A limit in the largest unit that divides it. */
 static const char *amount(char *buffer, kv_option_type type, uint64_t number)
 {
-    const struct unit *unit = type == KV_OPTION_DURATION ? durations : sizes;
     if (number == UINT64_MAX)
         return "no limit";
-    while (unit->factor > 1 && (number == 0 || number % unit->factor != 0))
-        unit++;
-    if (type == KV_OPTION_INT)
-        snprintf(buffer, AMOUNT_SIZE, "%" PRIu64, number);
-    else
-        snprintf(buffer, AMOUNT_SIZE, "%" PRIu64 "%s", number / unit->factor, unit->name);
+    kv_option_value_print(type, number, buffer);
     return buffer;
 }
 
@@ -94,8 +72,8 @@ static bool has_range(const kv_option_spec *spec)
 
 static void print(const char *table, const kv_option_spec *spec)
 {
-    char min[AMOUNT_SIZE];
-    char max[AMOUNT_SIZE];
+    char min[KV_OPTION_TEXT_SIZE];
+    char max[KV_OPTION_TEXT_SIZE];
     printf("%s.%s (%s", table, spec->name, type_name(spec->type));
     if (has_range(spec))
         printf(", %s to %s", amount(min, spec->type, spec->min),
@@ -108,8 +86,8 @@ static void print(const char *table, const kv_option_spec *spec)
 
 static void print_markdown(const kv_option_spec *spec)
 {
-    char min[AMOUNT_SIZE];
-    char max[AMOUNT_SIZE];
+    char min[KV_OPTION_TEXT_SIZE];
+    char max[KV_OPTION_TEXT_SIZE];
     printf("| `%s` | %s | %s%s%s | ", spec->name, type_name(spec->type),
            spec->fallback[0] != '\0' ? "`" : "", spec->fallback,
            spec->fallback[0] != '\0' ? "`" : "");
