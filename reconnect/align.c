@@ -18,10 +18,9 @@ enum {
     RUNS_MIN = 16
 };
 
-uint64_t align_of_leaf(uint64_t salt, kv_slice key, kv_slice value)
+uint64_t align_of_leaf(uint64_t salt, const vmap_digest *digest)
 {
-    uint64_t seed = XXH3_64bits_withSeed(key.data, key.size, salt);
-    return XXH3_64bits_withSeed(value.data, value.size, seed);
+    return XXH3_64bits_withSeed(digest->bytes, sizeof(digest->bytes), salt);
 }
 
 uint64_t align_of_page(const vmap_digest *digest)

@@ -24,7 +24,7 @@ struct align {
 };
 
 /* Low `bits` of what stands for an entry. */
-uint64_t align_of_leaf(uint64_t salt, kv_slice key, kv_slice value);
+uint64_t align_of_leaf(uint64_t salt, const vmap_digest *digest);
 uint64_t align_of_page(const vmap_digest *digest);
 
 /*

@@ -1,4 +1,4 @@
-/* leaves.c - our own pairs of a page: the walk, what is staged over it, a guess over both. */
+/* leaves.c - our own leaves of a page: the walk, what is staged over it, a guess over both. */
 #include "reconnect/leaves.h"
 
 #include <stdlib.h>
@@ -32,6 +32,7 @@ static bool take_least(struct leaves *leaves, kv_slice key, kv_slice value, bool
         return false;
     leaves->key = key;
     leaves->value = value;
+    leaves->from_walk = false;
     return true;
 }
 
@@ -41,18 +42,19 @@ static kv_code pass_leaf(struct leaves *leaves)
     leaves->guess_at += leaves->from_guess;
     if (leaves->from_stage)
         leaves->staged_on = kv_iter_next(leaves->staged);
-    return leaves->from_walk ? walk_next(leaves->walk, leaves->status) : KV_OK;
+    return leaves->from_walk ? walk_leaf_next(leaves->walk, leaves->status) : KV_OK;
 }
 
 /* Stand on the first leaf at or after all cursors, passing over removals. */
 static kv_code settle_leaf(struct leaves *leaves)
 {
     for (;;) {
-        bool walk_on = walk_below(leaves->walk, leaves->limit);
+        bool walk_on = walk_leaf_below(leaves->walk, leaves->limit);
         bool any = walk_on;
         leaves->from_stage = leaves->from_guess = false;
         if (walk_on)
-            take_least(leaves, walk_key(leaves->walk), walk_value(leaves->walk), false);
+            take_least(leaves, walk_leaf_key(leaves->walk), kv_bytes(NULL, 0), false);
+        leaves->from_walk = walk_on;
         if (leaves->staged_on) {
             leaves->from_stage =
                 take_least(leaves, staged_key(leaves), kv_iter_value(leaves->staged), any);
@@ -66,12 +68,17 @@ static kv_code settle_leaf(struct leaves *leaves)
         leaves->on = any;
         if (!any)
             return KV_OK;
+        bool own = leaves->from_walk;
         /* A source that was taken over is in it too if its key is the same. */
-        leaves->from_walk = walk_on && kv_compare(walk_key(leaves->walk), leaves->key) == 0;
+        leaves->from_walk =
+            walk_on && (own || kv_compare(walk_leaf_key(leaves->walk), leaves->key) == 0);
         leaves->from_stage =
             leaves->staged_on && kv_compare(staged_key(leaves), leaves->key) == 0;
-        if (leaves->value.size > 0)
+        if (own || leaves->value.size > 0) {
+            leaves->node =
+                own ? walk_leaf_node(leaves->walk) : vmap_leaf(leaves->key, leaves->value);
             return KV_OK;
+        }
         kv_code code = pass_leaf(leaves);
         if (code != KV_OK)
             return code;
@@ -85,7 +92,7 @@ kv_code leaves_open(struct leaves *leaves, reconnect_learner *learner, const str
     *leaves = (struct leaves){ .guess = want->guess, .limit = range.limit, .status = status };
     kv_code code = learner_walk(learner, want->map, &leaves->walk, status);
     if (code == KV_OK)
-        code = walk_seek(leaves->walk, range.first, status);
+        code = walk_leaf_seek(leaves->walk, range.first, status);
     if (code == KV_OK && learner->stage.found) {
         code = stage_changes(&learner->stage, learner->maps[want->map].stage, &range,
                              &leaves->staged, status);

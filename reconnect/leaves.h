@@ -1,6 +1,7 @@
 /*
- * leaves.h - what the learner would have of a page now: its own version's pairs,
+ * leaves.h - what the learner would have of a page now: its own version's leaves,
  * with what is staged over them, and over both what an answer made of the page.
+ * Its own leaves are known by their digests; values are not read.
  */
 #ifndef RECONNECT_LEAVES_H
 #define RECONNECT_LEAVES_H
@@ -14,12 +15,13 @@ struct leaves {
     size_t guess_at;
     bool staged_on;
     kv_slice limit;
-    kv_slice key, value;
+    kv_slice key, value; /* value: of what is staged or guessed only */
+    vmap_node node;
     bool on, from_walk, from_stage, from_guess;
     kv_status *status;
 };
 
-/* Stand on the first pair of the want's range; leaves->on tells if there is one.
+/* Stand on the first leaf of the want's range; leaves->on tells if there is one.
  * Close it whatever the answer is. */
 KV_MUST_CHECK kv_code leaves_open(struct leaves *leaves, reconnect_learner *learner,
                                   const struct want *want, kv_status *status);

@@ -182,8 +182,7 @@ static kv_code mark_leaves(reconnect_learner *learner, const struct want *want,
             pages->mark_count = 0;
             break;
         }
-        pages->marks[pages->mark_count++] =
-            align_of_leaf(learner->salt, leaves.key, leaves.value);
+        pages->marks[pages->mark_count++] = align_of_leaf(learner->salt, &leaves.node.digest);
         code = leaves_next(&leaves);
     }
     return leaves_close(&leaves, code);
@@ -514,15 +513,14 @@ static kv_code read_own(struct reading *reading, enum wire_step step)
     struct leaves *leaves = &reading->leaves;
     if (!leaves->on) /* we told of more than there is now: cannot be */
         return kv_fail(reading->status, KV_INTERNAL, "own leaves changed under a learner");
-    vmap_node node = vmap_leaf(leaves->key, leaves->value);
     kv_code code = KV_OK;
     struct entry *entry = NULL;
     if (step == WIRE_STEP_COPY)
-        code = add_leaf(reading, leaves->key, &node);
+        code = add_leaf(reading, leaves->key, &leaves->node);
     if (code == KV_OK && (step != WIRE_STEP_COPY || leaves->from_guess)) {
         /* What was guessed is new to us all the same. */
         struct entries *to = step == WIRE_STEP_COPY ? &pages->all : &pages->own;
-        entry = add_entry(pages, to, leaves->key, &node);
+        entry = add_entry(pages, to, leaves->key, &leaves->node);
         if (entry == NULL)
             code = KV_NO_MEMORY;
         else
@@ -644,8 +642,7 @@ static kv_code skip_all_own(struct reading *reading)
             all++;
         if (all < pages->all.count &&
             kv_compare(key_of(pages, &pages->all.list[all]), key) == 0) {
-            vmap_node node = vmap_leaf(key, reading->leaves.value);
-            if (add_entry(pages, &pages->own, key, &node) == NULL)
+            if (add_entry(pages, &pages->own, key, &reading->leaves.node) == NULL)
                 code = no_memory(reading->status);
         } else {
             code = stage_remove(&learner->stage, learner->maps[reading->want->map].stage, key,
@@ -753,8 +750,7 @@ static kv_code take_staged_leaves(reconnect_learner *learner, const struct want 
     size_t count = 0;
     kv_code code = leaves_open(&leaves, learner, want, status);
     while (code == KV_OK && leaves.on && count < want->node.size) {
-        vmap_node node = vmap_leaf(leaves.key, leaves.value);
-        code = add_node(pages, count++, &node);
+        code = add_node(pages, count++, &leaves.node);
         if (code == KV_OK)
             code = leaves_next(&leaves);
     }
@@ -900,8 +896,7 @@ static kv_code take_pushed_leaves(reconnect_learner *learner, const struct want 
             break;
         bool have = reading.leaves.on && kv_compare(reading.leaves.key, key) == 0;
         if (have) {
-            vmap_node node = vmap_leaf(key, reading.leaves.value);
-            have = node_equal(&node, &entry->node);
+            have = node_equal(&reading.leaves.node, &entry->node);
             code = leaves_next(&reading.leaves);
         }
         kv_range none = { key, key };

@@ -217,22 +217,22 @@ static kv_code put_leaves(reconnect_link *link, struct walk *walk, struct item *
     if (code == KV_NOT_FOUND)
         return kv_fail(status, KV_CORRUPT, "map %s: a page is missing", walk->map);
     if (code == KV_OK)
-        code = walk_seek(walk, first, status);
+        code = walk_leaf_seek(walk, first, status);
     struct wire_out *before = &link->push->key;
     before->size = 0;
     wire_put_number(&link->out, node.size);
     for (uint64_t i = 0; i < node.size && code == KV_OK; i++) {
-        if (!walk->on)
+        if (!walk->leaf_on)
             return kv_fail(status, KV_CORRUPT, "map %s: leaves are missing", walk->map);
-        kv_slice key = walk_key(walk);
-        vmap_node leaf = vmap_leaf(key, walk_value(walk));
+        kv_slice key = walk_leaf_key(walk);
+        vmap_node leaf = walk_leaf_node(walk);
         wire_put_key(&link->out, kv_bytes(before->data, before->size), key);
         wire_put(&link->out, leaf.digest.bytes, sizeof(leaf.digest.bytes));
         before->size = 0;
         wire_put(before, key.data, key.size);
         code = expect(link->push, link, item_new(item, item->map, true, 0, key), status);
         if (code == KV_OK)
-            code = walk_next(walk, status);
+            code = walk_leaf_next(walk, status);
     }
     return code;
 }

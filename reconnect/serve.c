@@ -127,44 +127,88 @@ static kv_code send_page(void *context, kv_slice first, const vmap_node *node)
     return serving->out->failed || serving->before.failed ? KV_NO_MEMORY : KV_OK;
 }
 
-/* Visit the leaves of the page, `size` from `first` on. */
-static kv_code each_leaf(struct serving *serving, kv_slice first, uint64_t size,
-                         kv_code (*visit)(struct serving *serving, kv_slice key,
-                                          kv_slice value))
+static kv_code leaves_missing(const struct serving *serving)
 {
-    kv_code code = walk_seek(serving->walk, first, serving->status);
+    return kv_fail(serving->status, KV_CORRUPT, "map %s: leaves are missing",
+                   serving->walk->map);
+}
+
+/* The fingerprints of the page's leaves, `size` from `first` on. */
+static kv_code mark_leaves(struct serving *serving, kv_slice first, uint64_t size)
+{
+    struct walk *walk = serving->walk;
+    kv_code code = walk_leaf_seek(walk, first, serving->status);
     for (uint64_t i = 0; i < size && code == KV_OK; i++) {
-        if (!serving->walk->on)
-            return kv_fail(serving->status, KV_CORRUPT, "map %s: leaves are missing",
-                           serving->walk->map);
-        code = visit(serving, walk_key(serving->walk), walk_value(serving->walk));
+        if (!walk->leaf_on)
+            return leaves_missing(serving);
+        vmap_node node = walk_leaf_node(walk);
+        code = add_mark(serving->link, serving->count++,
+                        align_of_leaf(serving->link->salt, &node.digest));
         if (code == KV_OK)
-            code = walk_next(serving->walk, serving->status);
+            code = walk_leaf_next(walk, serving->status);
     }
     return code;
 }
 
-static kv_code mark_leaf(struct serving *serving, kv_slice key, kv_slice value)
+/* Put the leaf that the walk's iterator stands on. */
+static kv_code put_leaf(struct serving *serving)
 {
-    return add_mark(serving->link, serving->count++,
-                    align_of_leaf(serving->link->salt, key, value));
-}
-
-static kv_code send_leaf(struct serving *serving, kv_slice key, kv_slice value)
-{
-    if (next_step(serving) != WIRE_STEP_NEW)
-        return KV_OK;
+    const struct walk *walk = serving->walk;
+    kv_slice key = walk_key(walk);
     wire_put_leaf(serving->out, kv_bytes(serving->before.data, serving->before.size), key,
-                  value);
+                  walk_value(walk));
     set_before(serving, key);
     serving->link->teacher->figures.leaves++;
-    if (serving->out->size > serving->link->teacher->settings.frame_size_max)
+    uint64_t size_max = serving->link->teacher->settings.frame_size_max;
+    if (serving->out->size > size_max)
         return kv_fail(serving->status, KV_TOO_BIG,
                        "map %s: a page is over %llu bytes: raise reconnect.frame_size_max on "
                        "both sides",
-                       serving->walk->map,
-                       (unsigned long long)serving->link->teacher->settings.frame_size_max);
+                       walk->map, (unsigned long long)size_max);
     return serving->out->failed || serving->before.failed ? KV_NO_MEMORY : KV_OK;
+}
+
+/* All of the page's leaves, of which the learner has none: straight from the values. */
+static kv_code send_all_leaves(struct serving *serving, kv_slice first, uint64_t size)
+{
+    struct walk *walk = serving->walk;
+    kv_code code = walk_seek(walk, first, serving->status);
+    for (uint64_t i = 0; i < size && code == KV_OK; i++) {
+        if (!walk->on)
+            return leaves_missing(serving);
+        if (next_step(serving) != WIRE_STEP_NEW)
+            return KV_INTERNAL;
+        code = put_leaf(serving);
+        if (code == KV_OK)
+            code = walk_next(walk, serving->status);
+    }
+    return code;
+}
+
+/* Those of the page's leaves that are new; values are read of these only. */
+static kv_code send_leaves(struct serving *serving, kv_slice first, uint64_t size)
+{
+    struct walk *walk = serving->walk;
+    bool behind = false; /* the iterator stands on the leaf before */
+    kv_code code = walk_leaf_seek(walk, first, serving->status);
+    for (uint64_t i = 0; i < size && code == KV_OK; i++) {
+        if (!walk->leaf_on)
+            return leaves_missing(serving);
+        bool new = next_step(serving) == WIRE_STEP_NEW;
+        if (new) {
+            kv_slice key = walk_leaf_key(walk);
+            code = behind ? walk_next(walk, serving->status)
+                          : walk_seek(walk, key, serving->status);
+            if (code == KV_OK && (!walk->on || kv_compare(walk_key(walk), key) != 0))
+                return leaves_missing(serving);
+            if (code == KV_OK)
+                code = put_leaf(serving);
+        }
+        behind = new;
+        if (code == KV_OK)
+            code = walk_leaf_next(walk, serving->status);
+    }
+    return code;
 }
 
 /* Our list is as long as `count` says whatever the fingerprints: no need of them. */
@@ -186,7 +230,7 @@ static kv_code list_page(struct serving *serving, const struct wire_want_page *p
     if (want->tier == 0 && page->have_count == 0)
         serving->count = (size_t)node->size;
     else if (want->tier == 0) {
-        code = each_leaf(serving, range->first, node->size, mark_leaf);
+        code = mark_leaves(serving, range->first, node->size);
         if (code != KV_OK)
             return code;
     } else {
@@ -202,9 +246,13 @@ static kv_code list_page(struct serving *serving, const struct wire_want_page *p
         return code;
 
     wire_put_byte(serving->out, WIRE_GOT_LIST);
-    code = want->tier == 0 ? each_leaf(serving, range->first, node->size, send_leaf)
-                           : walk_pages(serving->walk, want->tier - 1, range, send_page,
-                                        serving, serving->status);
+    if (want->tier > 0)
+        code = walk_pages(serving->walk, want->tier - 1, range, send_page, serving,
+                          serving->status);
+    else if (page->have_count == 0)
+        code = send_all_leaves(serving, range->first, node->size);
+    else
+        code = send_leaves(serving, range->first, node->size);
     if (code == KV_OK)
         end_steps(serving);
     return code;

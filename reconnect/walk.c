@@ -43,11 +43,12 @@ void walk_close(struct walk *walk)
         wire_out_clear(&walk->pages[i].first);
     }
     wire_out_clear(&walk->start);
+    wire_out_clear(&walk->leaf_limit);
     vmap_iter_close(walk->iter);
     memset(walk, 0, sizeof(*walk));
 }
 
-/* The page of `level` >= 1 that starts at `first`, from the cache if it is there. */
+/* The page of `level` that starts at `first`, from the cache if it is there. */
 static kv_code load(struct walk *walk, unsigned level, kv_slice first, const vmap_page **out,
                     kv_status *status)
 {
@@ -160,7 +161,77 @@ kv_code walk_find(struct walk *walk, unsigned level, kv_slice first, vmap_node *
     return kv_compare(at, first) == 0 ? KV_OK : KV_NOT_FOUND;
 }
 
-/* ---- Leaves ------------------------------------------------------------- */
+/* ---- Leaves by their pages ---------------------------------------------- */
+
+/* The first entry of `page` whose key is at or after `key`. */
+static size_t lower_bound(const vmap_page *page, kv_slice key)
+{
+    size_t low = 0, high = page->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (kv_compare(page->entries[middle].first, key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+kv_code walk_leaf_seek(struct walk *walk, kv_slice key, kv_status *status)
+{
+    vmap_node node;
+    kv_range range;
+    const vmap_page *page;
+    walk->leaf_on = false;
+    kv_code code = walk_find(walk, 0, key, &node, &range, status);
+    if (walk->node.size == 0)
+        return KV_OK;
+    if (code == KV_OK || code == KV_NOT_FOUND) {
+        if (!set_key(&walk->leaf_limit, range.limit))
+            return kv_fail(status, KV_NO_MEMORY, "no memory to walk map %s", walk->map);
+        code = load(walk, 0, range.first, &page, status);
+    }
+    if (code != KV_OK)
+        return code;
+    walk->leaf_at = lower_bound(page, key);
+    walk->leaf_on = true;
+    return walk->leaf_at < page->count ? KV_OK : walk_leaf_next(walk, status);
+}
+
+kv_code walk_leaf_next(struct walk *walk, kv_status *status)
+{
+    if (walk->leaf_on && walk->leaf_at + 1 < walk->pages[0].page.count) {
+        walk->leaf_at++;
+        return KV_OK;
+    }
+    if (!walk->leaf_on || walk->leaf_limit.size == 0) {
+        walk->leaf_on = false;
+        return KV_OK;
+    }
+    /* The next page starts at that key, and is not empty. */
+    struct wire_out next = walk->leaf_limit;
+    walk->leaf_limit = (struct wire_out){ 0 };
+    kv_code code = next.failed ? KV_NO_MEMORY : walk_leaf_seek(walk, key_of(&next), status);
+    wire_out_clear(&next);
+    return code;
+}
+
+kv_slice walk_leaf_key(const struct walk *walk)
+{
+    return walk->leaf_on ? walk->pages[0].page.entries[walk->leaf_at].first : kv_bytes(NULL, 0);
+}
+
+vmap_node walk_leaf_node(const struct walk *walk)
+{
+    return walk->pages[0].page.entries[walk->leaf_at].node;
+}
+
+bool walk_leaf_below(const struct walk *walk, kv_slice limit)
+{
+    return walk->leaf_on && (limit.size == 0 || kv_compare(walk_leaf_key(walk), limit) < 0);
+}
+
+/* ---- Leaves with their values ------------------------------------------- */
 
 kv_code walk_seek(struct walk *walk, kv_slice key, kv_status *status)
 {

@@ -27,6 +27,10 @@ struct walk {
     vmap_node node;        /* size 0: empty or no such map */
     struct wire_out start; /* the map's smallest key */
     struct walk_page pages[VMAP_LEVELS_MAX];
+    /* The leaf cursor: on an entry of pages[0], which ends before `leaf_limit`. */
+    bool leaf_on;
+    size_t leaf_at;
+    struct wire_out leaf_limit; /* empty: at no key */
 };
 
 /* `map` lasts as long as the walk. A map that the view lacks is walked as an
@@ -47,7 +51,18 @@ KV_MUST_CHECK kv_code walk_pages(struct walk *walk, unsigned level, const kv_ran
 KV_MUST_CHECK kv_code walk_find(struct walk *walk, unsigned level, kv_slice first,
                                 vmap_node *node, kv_range *range, kv_status *status);
 
-/* Go to the first leaf >= key (empty: the map's first) and read on from there:
+/* Go to the first leaf >= key (empty: the map's first) by its page, without its value:
+ * pages that are in the state's cache cost no reading and no hashing. walk->leaf_on
+ * tells whether there is one. */
+KV_MUST_CHECK kv_code walk_leaf_seek(struct walk *walk, kv_slice key, kv_status *status);
+KV_MUST_CHECK kv_code walk_leaf_next(struct walk *walk, kv_status *status);
+kv_slice walk_leaf_key(const struct walk *walk);
+vmap_node walk_leaf_node(const struct walk *walk);
+/* Whether the leaf cursor is on a leaf below `limit` (empty: any). */
+bool walk_leaf_below(const struct walk *walk, kv_slice limit);
+
+/* The same with values, by an iterator of its own.
+ * Go to the first leaf >= key (empty: the map's first) and read on from there:
  * walk->on tells whether there is one. A fault is returned by either. */
 KV_MUST_CHECK kv_code walk_seek(struct walk *walk, kv_slice key, kv_status *status);
 KV_MUST_CHECK kv_code walk_next(struct walk *walk, kv_status *status);

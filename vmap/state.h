@@ -211,13 +211,14 @@ KV_API void vmap_iter_close(vmap_iter *iter);
 
 /* ---- Pages, for those who move a state ---------------------------------- */
 
-/* One entry of a page of level >= 1: the page below it that starts at `first`. */
+/* One entry of a page: of level >= 1 the page below it that starts at `first`, of
+ * level 0 the leaf whose key is `first`. */
 typedef struct vmap_page_entry {
     kv_slice first;
     vmap_node node;
 } vmap_page_entry;
 
-/* A page of level >= 1 as read; owns its bytes. */
+/* A page as read; owns its bytes. */
 typedef struct vmap_page {
     unsigned level;
     size_t count;
@@ -233,9 +234,9 @@ KV_API KV_MUST_CHECK kv_code state_view_top(state_view *view, const char *map, u
                                             vmap_node *node, unsigned *page_bits,
                                             kv_status *status);
 
-/* The page of `level` >= 1 that starts at the key `first` (the page's first
- * entry's first key). KV_NOT_FOUND: no page of that level starts there. Leaves
- * of a level-0 page are read by an iterator over [first, the next page's first). */
+/* The page of `level` that starts at the key `first` (the page's first entry's first
+ * key). KV_NOT_FOUND: no page of that level starts there. A page of level 0 tells its
+ * leaves' keys and digests; their values are read by an iterator. */
 KV_API KV_MUST_CHECK kv_code state_view_page(state_view *view, const char *map, unsigned level,
                                              kv_slice first, vmap_page *out, kv_status *status);
 

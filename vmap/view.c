@@ -378,8 +378,6 @@ kv_code state_view_page(state_view *view, const char *name, unsigned level, kv_s
     kv_code code = state_view_find(view, name, &map, status);
     if (code != KV_OK)
         return code;
-    if (level == 0)
-        return kv_fail(status, KV_INVALID, "pages of level 0 are read by an iterator");
     if (map->top.node.size == 0 || level > map->top.level)
         return KV_NOT_FOUND;
     code = state_view_reader_take(view, &reader, status);
