@@ -246,7 +246,10 @@ static kv_code run_traversal(bench_thread *thread, reconnect_traversal traversal
                              kv_status *status)
 {
     struct rig *rig = thread->process->state;
-    reconnect_goal goal = { .traversal = traversal };
+    /* A node is told the app hash by consensus. */
+    reconnect_goal goal = { .traversal = traversal,
+                            .app_hash_known = true,
+                            .app_hash = state_app_hash(rig->teacher.state) };
     kv_code code = KV_OK;
     while (code == KV_OK && bench_next(thread)) {
         code = link_run(&rig->model, rig->learner.db, rig->learner.state, rig->teacher.state,

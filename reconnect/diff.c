@@ -8,7 +8,10 @@
 /* How many bits of each entry go up, by tier and attempt. Seven bits of a leaf
  * mistake one changed leaf in 128 for the same; its page is asked for again, which
  * costs less than longer fingerprints of all leaves. docs/reconnect.md counts. */
-enum { LEAF_BITS = 7, LEAF_BITS_SURE = 24, PAGE_BITS = 16, PAGE_BITS_SURE = 32 };
+enum { LEAF_BITS = 7, LEAF_BITS_SURE = 24, PAGE_BITS_SURE = 32 };
+/* Questions are made as they are sent: a peer answers the first while the next are
+ * made. Its output is refilled when it is empty, by about this much. */
+enum { PUMP_SIZE = 8 << 10 };
 /* Bytes of digest sent where a teacher stands at another version than the goal. */
 enum { CHECK_SIZE = 8 };
 
@@ -61,15 +64,10 @@ void want_id(const struct want *want, uint8_t id[SESSION_ID_SIZE])
     id[6] ^= want->attempt;
 }
 
-/* The list to ask for: the lowest that is not too long, so that few round trips
- * lead to the leaves. */
-static unsigned choose_tier(const reconnect_learner *learner, uint32_t map, unsigned level,
-                            uint64_t size)
+unsigned diff_tier(unsigned level, unsigned page_bits, uint64_t size)
 {
-    if (level == 0 || learner->goal.traversal == RECONNECT_PULL)
-        return level;
-    unsigned tier = 1;
-    while (tier < level && size >> (learner->maps[map].page_bits * tier) > LEARNER_LIST_MAX)
+    unsigned tier = level == 0 ? 0 : 1;
+    while (tier < level && size >> (page_bits * tier) > LEARNER_LIST_MAX)
         tier++;
     return tier;
 }
@@ -112,7 +110,9 @@ kv_code diff_want(reconnect_learner *learner, uint32_t map, unsigned level,
                   const vmap_node *node, kv_slice first, const kv_range *range, uint32_t trip,
                   uint32_t teller, kv_status *status)
 {
-    unsigned tier = choose_tier(learner, map, level, node->size);
+    unsigned tier = learner->goal.traversal == RECONNECT_PULL
+                        ? level
+                        : diff_tier(level, learner->maps[map].page_bits, node->size);
     struct want *want = want_new(map, level, tier, node, first, range);
     if (want == NULL)
         return kv_fail(status, KV_NO_MEMORY, "no memory for a want");
@@ -184,7 +184,7 @@ static unsigned have_bits(const struct want *want)
         return 0;
     if (want->tier == 0)
         return want->attempt == ATTEMPT_SHORT ? LEAF_BITS : LEAF_BITS_SURE;
-    return want->attempt == ATTEMPT_SHORT ? PAGE_BITS : PAGE_BITS_SURE;
+    return want->attempt == ATTEMPT_SHORT ? DIFF_PAGE_BITS : PAGE_BITS_SURE;
 }
 
 /* Hand the next wants to the session; pages nearest the leaves first, so that
@@ -325,7 +325,9 @@ static kv_code send_action(reconnect_learner *learner, int64_t now_us,
         struct want *want = (struct want *)(uintptr_t)action->entries[i].tag;
         if (action->entries[i].op == SESSION_CANCEL)
             continue; /* the answer counts as a duplicate */
-        if (lacks_map(asking.peer, want))
+        if (want->ahead)
+            want->ahead = false; /* this is what was asked with HELLO */
+        else if (lacks_map(asking.peer, want))
             memcpy(ids[missing++], action->entries[i].id, SESSION_ID_SIZE);
         else
             code = ask_page(&asking, want, action->count - i, status);
@@ -345,10 +347,14 @@ kv_code diff_pump(reconnect_learner *learner, int64_t now_us, kv_status *status)
     session_action action;
     while (code == KV_OK && learner->phase == RECONNECT_RUNNING &&
            session_poll(learner->session, now_us, &action)) {
-        if (action.kind == SESSION_SEND)
-            code = send_action(learner, now_us, &action, status);
-        else
+        if (action.kind == SESSION_NEED_PEERS) {
             learner_starved(learner);
+            continue;
+        }
+        code = send_action(learner, now_us, &action, status);
+        const struct peer *peer = peer_of(learner, action.peer);
+        if (peer != NULL && peer->out.size >= PUMP_SIZE)
+            break;
     }
     if (code == KV_OK && learner->known == 0 && learner->goal_set &&
         learner->phase == RECONNECT_RUNNING)

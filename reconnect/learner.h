@@ -4,7 +4,8 @@
  *     learner.c   its life: goals, maps, phases, the switch, figures
  *     peer.c      its peers: greeting, frames in and out
  *     diff.c      the traversals that it decides: what to ask, what an answer means
- *     pages.c     pages as lists: assembling, folding, what of them it has
+ *     ahead.c     its first question, asked with HELLO
+ *     pages.h     pages as lists: assembling, folding, what of them it has
  *     pushed.c    its side of the traversals that the teacher decides
  */
 #ifndef RECONNECT_LEARNER_H
@@ -24,6 +25,9 @@
 #define LEARNER_LIST_MAX 4096u
 
 #define LEARNER_NO_PEER UINT32_MAX
+
+/* Bits of a page's fingerprint, at first. */
+#define DIFF_PAGE_BITS 16u
 
 /* Fingerprint sizes by attempt: short at first, sure the second time, none the
  * third, when whole lists come. */
@@ -51,6 +55,7 @@ struct want {
     uint32_t trip;       /* questions and answers that led here */
     uint32_t teller;     /* peer whose list named it, or LEARNER_NO_PEER */
     uint32_t have_count; /* fingerprints sent last */
+    bool ahead;          /* asked with HELLO: the answer is under way */
     struct guess *guess; /* or NULL */
     vmap_node node;
     size_t first_size, start_size, limit_size;
@@ -70,6 +75,7 @@ struct request {
     uint64_t id;
     unsigned tier;
     size_t count, done;
+    uint32_t ahead_map, ahead_haves; /* asked with HELLO: our map, fingerprints sent */
     uint8_t ids[][SESSION_ID_SIZE];
 };
 
@@ -190,7 +196,11 @@ KV_MUST_CHECK kv_code diff_begin(reconnect_learner *learner, kv_status *status);
 KV_MUST_CHECK kv_code diff_want(reconnect_learner *learner, uint32_t map, unsigned level,
                                 const vmap_node *node, kv_slice first, const kv_range *range,
                                 uint32_t trip, uint32_t teller, kv_status *status);
-/* Move wants on: settle here what can be, ask peers for the rest. */
+/* The list to ask for of a page of `level` over `size` leaves: the lowest that is not
+ * too long, so that few round trips lead to the leaves. */
+unsigned diff_tier(unsigned level, unsigned page_bits, uint64_t size);
+/* Move wants on: settle here what can be, ask peers for some of the rest. It is called
+ * again when a peer's output is empty. */
 KV_MUST_CHECK kv_code diff_pump(reconnect_learner *learner, int64_t now_us, kv_status *status);
 /* A GOT frame. KV_UNPROVEN: the peer lies; other codes are our own fault. */
 KV_MUST_CHECK kv_code diff_got(reconnect_learner *learner, int64_t now_us, struct peer *peer,
@@ -200,11 +210,26 @@ KV_MUST_CHECK kv_code diff_restart(reconnect_learner *learner, int64_t now_us, b
                                    kv_status *status);
 void diff_clear(reconnect_learner *learner, int64_t now_us);
 
+/* ---- ahead.c ------------------------------------------------------------ */
+
+/* Behind HELLO: ask for the lists of the maps' root pages before their digests are
+ * known, where it is sure that something differs and the question is short. */
+KV_MUST_CHECK kv_code ahead_ask(reconnect_learner *learner, struct peer *peer,
+                                kv_status *status);
+/* The peer's offer is the goal: tell which wants were asked already. */
+void ahead_match(reconnect_learner *learner, struct peer *peer);
+/* The peer is gone: they were not. */
+void ahead_forget(reconnect_learner *learner);
+
 /* ---- pages.c ------------------------------------------------------------ */
 
 KV_MUST_CHECK kv_code pages_new(struct pages **out);
 void pages_free(struct pages *pages);
 
+/* Put the number and the fingerprints of our own pages that a list of `tier` has. */
+KV_MUST_CHECK kv_code pages_put_own(reconnect_learner *learner, struct walk *walk,
+                                    unsigned tier, unsigned bits, struct wire_out *out,
+                                    uint32_t *count, kv_status *status);
 /* Put `count` and the fingerprints of what we have of the page into `out`. */
 KV_MUST_CHECK kv_code pages_put_haves(reconnect_learner *learner, struct want *want,
                                       unsigned bits, struct wire_out *out, kv_status *status);

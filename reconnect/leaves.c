@@ -1,8 +1,6 @@
 /* leaves.c - our own leaves of a page: the walk, what is staged over it, a guess over both. */
 #include "reconnect/leaves.h"
 
-#include <stdlib.h>
-
 static kv_slice staged_key(const struct leaves *leaves)
 {
     kv_slice key = kv_iter_key(leaves->staged);
@@ -12,17 +10,6 @@ static kv_slice staged_key(const struct leaves *leaves)
 static bool guess_on(const struct leaves *leaves)
 {
     return leaves->guess != NULL && leaves->guess_at < leaves->guess->count;
-}
-
-kv_slice guess_key(const struct guess *guess, size_t at)
-{
-    return kv_bytes(guess->text.data + guess->leaves[at].at, guess->leaves[at].key_size);
-}
-
-static kv_slice guess_value(const struct guess *guess, size_t at)
-{
-    const struct guess_leaf *leaf = &guess->leaves[at];
-    return kv_bytes(guess->text.data + leaf->at + leaf->key_size, leaf->value_size);
 }
 
 /* Take `key` if it is the least so far: of equal ones the last taken counts. */
@@ -115,13 +102,4 @@ kv_code leaves_close(struct leaves *leaves, kv_code code)
     kv_iter_close(leaves->staged);
     leaves->staged = NULL;
     return code;
-}
-
-void guess_free(struct guess *guess)
-{
-    if (guess == NULL)
-        return;
-    wire_out_clear(&guess->text);
-    free(guess->leaves);
-    free(guess);
 }

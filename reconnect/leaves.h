@@ -29,6 +29,8 @@ KV_MUST_CHECK kv_code leaves_next(struct leaves *leaves);
 /* `code`, unless it is KV_OK and the walk over what is staged ended in a fault. */
 KV_MUST_CHECK kv_code leaves_close(struct leaves *leaves, kv_code code);
 
+/* guess.c */
 kv_slice guess_key(const struct guess *guess, size_t at);
+kv_slice guess_value(const struct guess *guess, size_t at);
 
 #endif /* RECONNECT_LEAVES_H */

@@ -165,7 +165,7 @@ void wire_put_offer(struct wire_out *out, const struct wire_offer *offer)
 
 static void get_map(struct wire_in *in, struct wire_map *map)
 {
-    map->name = wire_get_text(in, 128);
+    map->name = wire_get_text(in, WIRE_MAP_NAME_SIZE_MAX);
     map->level = wire_get_byte(in);
     map->page_bits = wire_get_byte(in);
     map->node.digest = wire_get_digest(in);
@@ -262,6 +262,26 @@ bool wire_get_want(struct wire_in *in, struct wire_want *want)
     if (want->level >= VMAP_LEVELS_MAX || want->tier > want->level ||
         (want->tier == 0 && want->level > 0) || want->have_bits > WIRE_HAVE_BITS_MAX ||
         want->check_size > VMAP_DIGEST_SIZE || want->count == 0)
+        in->bad = true;
+    return !in->bad;
+}
+
+void wire_put_ahead(struct wire_out *out, const struct wire_ahead *ahead)
+{
+    wire_put_number(out, ahead->id);
+    wire_put_text(out, ahead->map);
+    wire_put_byte(out, ahead->tier);
+    wire_put_byte(out, ahead->have_bits);
+}
+
+bool wire_get_ahead(struct wire_in *in, struct wire_ahead *ahead)
+{
+    ahead->id = wire_get_number(in, UINT64_MAX);
+    ahead->map = wire_get_text(in, WIRE_MAP_NAME_SIZE_MAX);
+    ahead->tier = wire_get_byte(in);
+    ahead->have_bits = wire_get_byte(in);
+    if (ahead->tier == 0 || ahead->tier >= VMAP_LEVELS_MAX ||
+        ahead->have_bits > WIRE_HAVE_BITS_MAX)
         in->bad = true;
     return !in->bad;
 }

@@ -164,6 +164,11 @@ kv_code reconnect_learner_join(reconnect_learner *learner, int64_t now_us, const
     peer->renewing = 0;
     wire_frames_init(&peer->in, WIRE_GREETING_SIZE_MAX);
     peer_say_hello(learner, now_us, peer);
+    kv_code code = ahead_ask(learner, peer, status);
+    if (code != KV_OK) {
+        peer->phase = PEER_GONE;
+        return code;
+    }
     if (peer->out.failed)
         return kv_fail(status, KV_NO_MEMORY, "no memory for a peer");
     *out = peer_number(learner, peer);
@@ -181,6 +186,7 @@ void reconnect_learner_leave(reconnect_learner *learner, int64_t now_us, unsigne
     if (peer->joined)
         session_leave(learner->session, now_us, peer->session_peer);
     peer->joined = false;
+    ahead_forget(learner);
     /* Its requests stay until the session has taken its wants back. */
     kv_status status = KV_STATUS_INIT;
     kv_fail(&status, KV_IO, "peer %s: %s", peer->name, why);
@@ -226,7 +232,8 @@ static kv_code hear_offer(reconnect_learner *learner, int64_t now_us, struct pee
     if (code != KV_OK)
         return code;
     /* What was asked of another version before this one is not answered now. */
-    clear_requests(peer);
+    if (peer->renewing > 0)
+        clear_requests(peer);
     if (peer->renewing > 0 && --peer->renewing > 0) {
         free(offer.maps); /* the goal moved on since */
         return KV_OK;
@@ -237,7 +244,11 @@ static kv_code hear_offer(reconnect_learner *learner, int64_t now_us, struct pee
     peer->in.size_max = (size_t)learner->settings.frame_size_max + 1024;
     code = learner_offer(learner, now_us, peer, &offer, status);
     free(offer.maps);
-    return code;
+    if (code != KV_OK || learner->phase != RECONNECT_RUNNING || peer->first == NULL)
+        return code;
+    /* The session must know of these wants before their answers come. */
+    ahead_match(learner, peer);
+    return diff_pump(learner, now_us, status);
 }
 
 static kv_code hear(reconnect_learner *learner, int64_t now_us, struct peer *peer,
@@ -336,9 +347,14 @@ bool reconnect_learner_input(reconnect_learner *learner, int64_t now_us, unsigne
 kv_slice reconnect_learner_output(reconnect_learner *learner, int64_t now_us, unsigned number)
 {
     struct peer *peer = &learner->peers[number];
-    (void)now_us;
     if (peer->phase == PEER_UNUSED || peer->phase == PEER_GONE)
         return kv_bytes(NULL, 0);
+    if (peer->out.size == 0 && peer->phase == PEER_SERVING && learner->goal_set &&
+        learner->phase == RECONNECT_RUNNING && !learner_pushes(learner)) {
+        kv_status why = KV_STATUS_INIT;
+        if (diff_pump(learner, now_us, &why) != KV_OK)
+            learner_fail(learner, why.code, why.message);
+    }
     if (peer->out.failed) {
         learner_fail(learner, KV_NO_MEMORY, "no memory for what to send");
         return kv_bytes(NULL, 0);

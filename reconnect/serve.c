@@ -6,25 +6,59 @@
 
 enum { MARKS_MIN = 256 };
 
-kv_code serve_add(reconnect_link *link, kv_slice body, kv_status *status)
+/* Queue a copy of `body`, of which nothing is decoded yet. */
+static struct waiting *add_waiting(reconnect_link *link, kv_slice body)
 {
     struct waiting *waiting = malloc(sizeof(*waiting) + body.size);
     if (waiting == NULL)
-        return kv_fail(status, KV_NO_MEMORY, "no memory for a WANT frame");
-    waiting->next = NULL;
-    waiting->served = 0;
-    waiting->size = body.size;
+        return NULL;
+    *waiting = (struct waiting){ .size = body.size };
     memcpy(waiting->body, body.data, body.size);
     waiting->in = wire_in_of(kv_bytes(waiting->body, body.size));
-    if (!wire_get_want(&waiting->in, &waiting->want) || waiting->want.map >= link->map_count) {
-        free(waiting);
-        return kv_fail(status, KV_UNPROVEN, "WANT frame that does not decode");
-    }
     if (link->last == NULL)
         link->last = &link->first;
     *link->last = waiting;
     link->last = &waiting->next;
     link->waiting_size += waiting->size + sizeof(*waiting);
+    return waiting;
+}
+
+kv_code serve_add(reconnect_link *link, kv_slice body, kv_status *status)
+{
+    struct waiting *waiting = add_waiting(link, body);
+    if (waiting == NULL)
+        return kv_fail(status, KV_NO_MEMORY, "no memory for a WANT frame");
+    if (!wire_get_want(&waiting->in, &waiting->want) || waiting->want.map >= link->map_count)
+        return kv_fail(status, KV_UNPROVEN, "WANT frame that does not decode");
+    return KV_OK;
+}
+
+kv_code serve_add_ahead(reconnect_link *link, kv_slice body, kv_status *status)
+{
+    struct wire_ahead ahead;
+    struct waiting *waiting = add_waiting(link, body);
+    if (waiting == NULL)
+        return kv_fail(status, KV_NO_MEMORY, "no memory for an AHEAD frame");
+    if (!wire_get_ahead(&waiting->in, &ahead))
+        return kv_fail(status, KV_UNPROVEN, "AHEAD frame that does not decode");
+    waiting->want = (struct wire_want){
+        .id = ahead.id, .tier = ahead.tier, .have_bits = ahead.have_bits, .count = 1
+    };
+    waiting->gone = true;
+    size_t count;
+    const vmap_named_root *maps = state_view_maps(link->view, &count);
+    for (unsigned i = 0; i < count; i++) {
+        if (kv_compare(kv_text(maps[i].name), ahead.map) != 0)
+            continue;
+        vmap_node node;
+        unsigned page_bits;
+        waiting->want.map = i;
+        kv_code code = state_view_top(link->view, maps[i].name, &waiting->want.level, &node,
+                                      &page_bits, status);
+        if (code != KV_OK)
+            return code;
+        waiting->gone = ahead.tier > waiting->want.level;
+    }
     return KV_OK;
 }
 
@@ -324,7 +358,11 @@ kv_code serve_next(reconnect_link *link, kv_status *status)
         size_t mark = link->out.size;
         if (!wire_get_want_page(&waiting->in, &waiting->want, link->key, &page))
             return kv_fail(status, KV_UNPROVEN, "WANT frame that does not decode");
-        kv_code code = answer_page(link, &waiting->want, &page, status);
+        kv_code code = KV_OK;
+        if (waiting->gone)
+            wire_put_byte(&link->out, WIRE_GOT_GONE);
+        else
+            code = answer_page(link, &waiting->want, &page, status);
         if (code != KV_OK) {
             link->out.size = mark;
             return code == KV_NO_MEMORY ? kv_fail(status, code, "no memory to serve") : code;

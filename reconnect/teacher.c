@@ -253,6 +253,10 @@ static kv_code hear(reconnect_link *link, unsigned type, kv_slice body, kv_statu
         return hear_renew(link, body, status);
     if (type == WIRE_WANT && serving && link->traversal == WIRE_DIFF)
         return serve_add(link, body, status);
+    if (type == WIRE_AHEAD && serving && link->traversal == WIRE_DIFF)
+        return serve_add_ahead(link, body, status);
+    if (type == WIRE_AHEAD && link->phase == LINK_PROOF)
+        return KV_OK; /* whoever has to prove first asks again */
     if (type == WIRE_BEGIN && serving && link->traversal != WIRE_DIFF) {
         link->phase = LINK_PUSHING;
         return push_begin(link, body, status);

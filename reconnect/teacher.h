@@ -7,7 +7,7 @@
 #include "reconnect/walk.h"
 
 /* Answers are gathered into frames of about this size. */
-#define LINK_FRAME_SIZE (64u << 10)
+#define LINK_FRAME_SIZE (16u << 10)
 /* Want frames that wait; beyond, the link takes no input until some are served. */
 #define LINK_WAITING_SIZE_MAX (4u << 20)
 
@@ -37,6 +37,7 @@ struct waiting {
     struct wire_in in; /* what is left of it */
     struct wire_want want;
     size_t served;
+    bool gone; /* there is no such list here, whatever it asks */
     size_t size;
     uint8_t body[];
 };
@@ -77,6 +78,8 @@ struct reconnect_link {
 /* ---- serve.c: answering wants ------------------------------------------- */
 
 KV_MUST_CHECK kv_code serve_add(reconnect_link *link, kv_slice body, kv_status *status);
+/* An AHEAD frame: of the view, if it has such a map and list. */
+KV_MUST_CHECK kv_code serve_add_ahead(reconnect_link *link, kv_slice body, kv_status *status);
 /* Put the next frame of answers into link->out. KV_NOT_FOUND: nothing waits. */
 KV_MUST_CHECK kv_code serve_next(reconnect_link *link, kv_status *status);
 void serve_clear(reconnect_link *link);

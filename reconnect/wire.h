@@ -21,6 +21,7 @@
 #define WIRE_FRAME_SIZE_MAX ((1u << 30) + (16u << 20)) /* highest value of it */
 #define WIRE_GREETING_SIZE_MAX (1u << 20) /* frames before the peers know each other */
 #define WIRE_CHAIN_SIZE_MAX 128u
+#define WIRE_MAP_NAME_SIZE_MAX 128u
 #define WIRE_NONCE_SIZE 16u
 #define WIRE_MAC_SIZE 32u
 #define WIRE_TEXT_SIZE_MAX 200u /* of an error */
@@ -90,7 +91,8 @@ enum wire_type {
     WIRE_KEEP = 11,     /* teacher, pushing: you have it */
     WIRE_ANSWER = 12,   /* learner, pushed to: whether I have an entry */
     WIRE_END = 13,      /* both: nothing more from me */
-    WIRE_ERROR = 14     /* both: why I hang up */
+    WIRE_ERROR = 14,    /* both: why I hang up */
+    WIRE_AHEAD = 15     /* learner, behind HELLO: what I have of a map's root page */
 };
 
 const char *wire_type_name(unsigned type);
@@ -210,6 +212,17 @@ struct wire_want {
     unsigned check_size; /* bytes of digest sent with each page */
     size_t count;
 };
+
+/* The first question, asked before the offer that it is about is known: so the map is
+ * named, and the page is the root. One page follows, as in a want frame. */
+struct wire_ahead {
+    uint64_t id;
+    kv_slice map;
+    unsigned tier, have_bits;
+};
+
+void wire_put_ahead(struct wire_out *out, const struct wire_ahead *ahead);
+bool wire_get_ahead(struct wire_in *in, struct wire_ahead *ahead);
 
 struct wire_want_page {
     kv_slice first; /* empty: the map's leftmost page of that level */

@@ -176,6 +176,7 @@ static size_t count_frames(struct side *learner, struct side *teacher,
     struct wire wire = WIRE(learner, teacher);
     kv_status status = KV_STATUS_INIT;
     wire.goal.traversal = traversal;
+    wire_tell(&wire);
     wire.stop_after = UINT64_MAX;
     REQUIRE(wire_run(&wire, &status) == KV_OK, "%s", status.message);
     return (size_t)(to_learner ? wire.figures.messages_in : wire.figures.messages_out);
@@ -207,8 +208,7 @@ static void round_of_lies(struct liar *liar, struct tally *tally)
     kv_status status = KV_STATUS_INIT;
     vmap_digest before = state_app_hash(learner.state);
     wire.goal.traversal = traversal;
-    wire.goal.app_hash = state_app_hash(teacher.state);
-    wire.goal.app_hash_known = true;
+    wire_tell(&wire);
     wire.filter = filter;
     wire.context = liar;
     wire.chunk = 1 + (size_t)draw(liar, 5000);

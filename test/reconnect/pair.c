@@ -288,6 +288,12 @@ static void say_goodbye(struct run *run)
     }
 }
 
+void wire_tell(struct wire *wire)
+{
+    wire->goal.app_hash = state_app_hash(wire->teacher->state);
+    wire->goal.app_hash_known = true;
+}
+
 kv_code wire_run(struct wire *wire, kv_status *why)
 {
     struct run run = { .wire = wire, .now_us = 1000000 };

@@ -82,6 +82,8 @@ struct wire {
         .settings = RECONNECT_SETTINGS_INIT, .teacher_settings = RECONNECT_SETTINGS_INIT \
     }
 
+/* Tell the learner the teacher's app hash, as consensus does. */
+void wire_tell(struct wire *wire);
 /* Run until the learner has switched, failed, or was stopped (KV_OK). */
 kv_code wire_run(struct wire *wire, kv_status *status);
 

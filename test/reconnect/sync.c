@@ -17,12 +17,14 @@ static const reconnect_traversal traversals[] = { RECONNECT_DIFF, RECONNECT_PULL
                                                   RECONNECT_PUSH };
 enum { TRAVERSALS = 5 };
 
-/* Two states, made by `make`, brought together by every traversal. */
+/* Two states, made by `make`, brought together by every traversal; `diff` asks
+ * otherwise when it is told the app hash, and does both. */
 static void both_ways(const char *driver,
                       void (*make)(struct side *learner, struct side *teacher, const void *row),
                       const void *row)
 {
-    for (int i = 0; i < TRAVERSALS; i++) {
+    for (int turn = 0; turn <= TRAVERSALS; turn++) {
+        int i = turn % TRAVERSALS;
         struct side learner, teacher;
         kv_status status = KV_STATUS_INIT;
         side_open(&learner, driver, NULL);
@@ -33,6 +35,8 @@ static void both_ways(const char *driver,
         side_commit(&teacher); /* it is ahead */
         struct wire wire = WIRE(&learner, &teacher);
         wire.goal.traversal = traversals[i];
+        if (turn == TRAVERSALS)
+            wire_tell(&wire);
         cr_assert_eq(wire_run(&wire, &status), KV_OK, "%s: %s",
                      reconnect_traversal_name(traversals[i]), status.message);
         cr_assert(wire.switched);
@@ -107,12 +111,42 @@ Test(sync, every_shape_of_small_trees)
             side_commit(&teacher);
             struct wire wire = WIRE(&learner, &teacher);
             wire.goal.traversal = (n + m) % 2 == 0 ? RECONNECT_DIFF : RECONNECT_LEVEL;
+            if (m % 2 == 0)
+                wire_tell(&wire);
             cr_assert_eq(wire_run(&wire, &status), KV_OK, "%s", status.message);
             sides_equal(&learner, &teacher);
             side_close(&learner);
             side_close(&teacher);
         }
     }
+}
+
+/* The first question, asked before the offer: about maps that the teacher has otherwise,
+ * deeper, shallower, empty, just the same, or not at all. */
+static void make_many_maps(struct side *learner, struct side *teacher, const void *row)
+{
+    (void)row;
+    static const struct {
+        const char *name;
+        uint64_t learner, teacher, salt;
+    } maps[] = { { "changed", 3000, 3000, 1 }, { "deeper", 300, 5000, 0 },
+                 { "dropped", 2000, 0, 0 },    { "new", 0, 2000, 0 },
+                 { "same", 3000, 3000, 0 },    { "shallower", 5000, 20, 0 },
+                 { "tiny", 3, 4, 0 },          { "zzz-changed", 2000, 2500, 2 } };
+    for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
+        if (maps[i].learner > 0)
+            side_fill(learner, maps[i].name, 0, maps[i].learner, 0);
+        if (maps[i].teacher > 0)
+            side_fill(teacher, maps[i].name, 0, maps[i].teacher, maps[i].salt);
+    }
+    /* In the teacher's list other maps stand between. */
+    side_fill(teacher, "another", 0, 100, 0);
+    side_map(teacher, "empty");
+}
+
+Test(sync, many_maps_asked_for_ahead)
+{
+    both_ways("memory", make_many_maps, NULL);
 }
 
 /* ---- Histories ---------------------------------------------------------- */

@@ -140,6 +140,28 @@ Test(wire, hello_comes_back_and_nothing_shorter_or_longer)
     wire_out_clear(&out);
 }
 
+Test(wire, ahead_comes_back_and_nothing_shorter)
+{
+    struct wire_ahead ahead = { 70000, kv_text("bank"), 2, 16 }, got;
+    struct wire_out out = { 0 };
+    wire_put_ahead(&out, &ahead);
+    struct wire_in in = wire_in_of(kv_bytes(out.data, out.size));
+    cr_assert(wire_get_ahead(&in, &got));
+    cr_expect(in.at == in.end);
+    cr_expect_eq(got.id, ahead.id);
+    cr_expect_eq(kv_compare(got.map, ahead.map), 0);
+    cr_expect_eq(got.tier, ahead.tier);
+    cr_expect_eq(got.have_bits, ahead.have_bits);
+    for (size_t size = 0; size < out.size; size++) {
+        in = wire_in_of(kv_bytes(out.data, size));
+        cr_expect_not(wire_get_ahead(&in, &got));
+    }
+    out.data[out.size - 2] = 0; /* a list of leaves has no tier to ask ahead for */
+    in = wire_in_of(kv_bytes(out.data, out.size));
+    cr_expect_not(wire_get_ahead(&in, &got));
+    wire_out_clear(&out);
+}
+
 Test(wire, offer_comes_back_and_nothing_shorter_or_longer)
 {
     struct wire_map maps[2] = { { kv_text("acc"), 3, 5, { { { 1 } }, 4000, 14 } },
