@@ -602,7 +602,7 @@ static const bench_metric metrics[] = {
     [METRIC_ABORTS] = { "aborts", "aborts", false, false },
     [METRIC_RETRIES] = { "retries", "retries", false, false },
     /* of `hot`: the slowest thread's operations when the fastest is done */
-    [METRIC_LEAST] = { "least", "of the most", true, false },
+    [METRIC_LEAST] = { "hot_least", "of the most", true, false },
     { NULL, NULL, false, false },
 };
 

@@ -49,14 +49,11 @@ kv_code kv_txn_manager_open(kv_db *db, const kv_txn_options *options, kv_txn_man
         code = oracle_init(&manager->oracle, status);
     if (code == KV_OK && (code = lock_table_init(&manager->locks, status)) != KV_OK)
         oracle_free(&manager->oracle);
-    if (code == KV_OK && (code = txn_mutex_init(&manager->spare_mutex, status)) != KV_OK) {
-        lock_table_free(&manager->locks);
-        oracle_free(&manager->oracle);
-    }
     if (code != KV_OK) {
         free(manager);
         return code;
     }
+    pthread_mutex_init(&manager->spare_mutex, NULL);
     *out = manager;
     return KV_OK;
 }

@@ -99,9 +99,6 @@ KV_MUST_CHECK kv_code oracle_check_range(const struct oracle *oracle, uint64_t v
 
 /* ---- Locks ---------------------------------------------------------------- */
 
-/* A mutex for short sections: who finds it taken spins a little before sleeping. */
-KV_MUST_CHECK kv_code txn_mutex_init(pthread_mutex_t *mutex, kv_status *status);
-
 /* Multi-granularity modes (Gray et al., "Granularity of Locks", 1976): a space is
  * locked with an intention before its keys, a scan shares the whole space. */
 enum lock_mode { LOCK_NONE, LOCK_IS, LOCK_IX, LOCK_S, LOCK_SIX, LOCK_X };
@@ -110,7 +107,6 @@ enum { LOCK_STRIPES = 16 };
 enum { LOCK_BUCKETS = 256 };         /* per stripe */
 enum { LOCK_WAIT_DEPTH_MAX = 4096 }; /* longest chain of waits that is followed */
 enum { LOCK_SPARES_MAX = 1024 };     /* unused locks and grants kept per stripe */
-enum { LOCK_SPINS = 400 };           /* looks at a lock next in line for before sleeping */
 enum { LOCK_WAKES_MAX = 16 };        /* sleepers gathered before they are woken */
 
 struct lock;
@@ -139,9 +135,7 @@ struct lock_stripe {
 struct lock_table {
     struct lock_stripe stripes[LOCK_STRIPES];
     _Atomic uint64_t waits, deadlocks, timeouts;
-    uint64_t visit;   /* of the deadlock search; under all stripes */
-    int spinners_max; /* one processor is left to those who hold locks */
-    _Atomic int spinners;
+    uint64_t visit; /* of the deadlock search; under all stripes */
 };
 
 /* How it stands with a wait; a futex. */

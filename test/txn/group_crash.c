@@ -594,7 +594,7 @@ static int campaign_cuts(long stride)
     for (int cut = 0; cut < 2; cut++)
         for (off_t at = 0; at < size; at += stride) {
             /* past the headers' and records' bytes all is zero: look at it sparsely */
-            bool dense = at % 4096 < 700 || (at > 8192 && (at - 8192) % 65536 < 1200);
+            bool dense = at < 8192 ? at % 4096 < 700 : (at - 8192) % 65536 < 1200;
             if (!dense && at % 997 >= stride)
                 continue;
             char dir[64];
