@@ -216,6 +216,19 @@ void reconnect_learner_sole_peer(reconnect_learner *learner, bool sole)
     learner->sole_peer = sole;
 }
 
+void reconnect_learner_discover(reconnect_learner *learner, bool discover)
+{
+    learner->discover = discover && !learner_pushes(learner);
+}
+
+bool reconnect_learner_take_told(reconnect_learner *learner, char out[RECONNECT_PEER_NAME_SIZE])
+{
+    if (learner->told_taken == learner->told_count)
+        return false;
+    memcpy(out, learner->told[learner->told_taken++], RECONNECT_PEER_NAME_SIZE);
+    return true;
+}
+
 void reconnect_learner_wait_for_peers(reconnect_learner *learner, bool wait)
 {
     learner->wait_for_peers = wait;
@@ -426,7 +439,9 @@ kv_code learner_use(reconnect_learner *learner, int64_t now_us, struct peer *pee
     }
     session_hello hello = { .rtt_us = now_us - peer->asked_us,
                             .holds_all = peer->exact,
-                            .window = learner->sole_peer ? LEARNER_OPEN_MAX : 0 };
+                            .window = learner->sole_peer && learner->told_count == 0
+                                          ? LEARNER_OPEN_MAX
+                                          : 0 };
     kv_code code = session_join(learner->session, now_us, session_name(peer), &hello,
                                 &peer->session_peer, status);
     peer->joined = code == KV_OK;

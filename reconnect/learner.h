@@ -103,6 +103,7 @@ struct peer {
     unsigned renewing; /* other offers were asked for and have not come */
     bool same;         /* what it offered is our own version */
     unsigned told;     /* lists of pages it gave */
+    bool told_peers;   /* it told of others */
     uint16_t *maps;    /* our map to its, UINT16_MAX: it has none such */
     struct request *first, **last;
     uint64_t request_id;
@@ -132,7 +133,7 @@ struct reconnect_learner {
     bool misled;        /* a page was not where the list above it said: */
     uint32_t misled_by; /* who told that list */
     bool goal_set;      /* version and app hash are settled, maps are known */
-    bool wait_for_peers, sole_peer;
+    bool wait_for_peers, sole_peer, discover;
 
     state_view *view; /* our newest version */
     vmap_digest own_app_hash;
@@ -153,6 +154,8 @@ struct reconnect_learner {
     struct pages *pages;  /* scratch of pages.c */
     struct pushed *pushed;
     struct peer peers[RECONNECT_PEERS_MAX];
+    char told[RECONNECT_PEERS_MAX][RECONNECT_PEER_NAME_SIZE]; /* addresses, by peers */
+    size_t told_count, told_taken;
     reconnect_figures figures;
 };
 

@@ -1,6 +1,7 @@
 /* messages.c - what the frames say. */
 #include "reconnect/wire.h"
 
+#include <arpa/inet.h>
 #include <nettle/hmac.h>
 #include <nettle/memops.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 
 static const uint8_t magic[4] = { 'S', 'K', 'V', 'R' };
 
-enum { FLAG_WANTED = 1u };
+enum { FLAG_WANTED = 1u, FLAG_PEERS = 2u };
 
 /* One answer for all decoders: whole and nothing left over, or not this message. */
 static kv_code finish(const struct wire_in *in, enum wire_type type, kv_status *status)
@@ -20,24 +21,27 @@ static kv_code finish(const struct wire_in *in, enum wire_type type, kv_status *
 }
 
 static void put_wanted(struct wire_out *out, uint64_t version, bool known,
-                       const vmap_digest *wanted)
+                       const vmap_digest *wanted, unsigned flags)
 {
     wire_put_number(out, version);
-    wire_put_byte(out, known ? FLAG_WANTED : 0);
+    wire_put_byte(out, flags | (known ? FLAG_WANTED : 0));
     if (known)
         wire_put(out, wanted->bytes, sizeof(wanted->bytes));
 }
 
-static void get_wanted(struct wire_in *in, uint64_t *version, bool *known, vmap_digest *wanted)
+/* Returns the flags that are there besides, of those `allowed`. */
+static unsigned get_wanted(struct wire_in *in, uint64_t *version, bool *known,
+                           vmap_digest *wanted, unsigned allowed)
 {
     *version = wire_get_number(in, UINT64_MAX);
     unsigned flags = wire_get_byte(in);
-    if (flags > FLAG_WANTED)
+    if ((flags & ~(FLAG_WANTED | allowed)) != 0)
         in->bad = true;
-    *known = flags == FLAG_WANTED;
+    *known = (flags & FLAG_WANTED) != 0;
     *wanted = (vmap_digest){ { 0 } };
     if (*known)
         *wanted = wire_get_digest(in);
+    return flags & allowed;
 }
 
 void wire_put_hello(struct wire_out *out, const struct wire_hello *hello)
@@ -50,7 +54,8 @@ void wire_put_hello(struct wire_out *out, const struct wire_hello *hello)
     wire_put_text(out, hello->chain);
     wire_put(out, hello->nonce, sizeof(hello->nonce));
     wire_put_byte(out, hello->traversal);
-    put_wanted(out, hello->version, hello->wanted_known, &hello->wanted);
+    put_wanted(out, hello->version, hello->wanted_known, &hello->wanted,
+               hello->peers ? FLAG_PEERS : 0);
     wire_put(out, hello->own.bytes, sizeof(hello->own.bytes));
     wire_frame_end(out, frame);
 }
@@ -71,7 +76,8 @@ kv_code wire_get_hello(kv_slice body, struct wire_hello *hello, kv_status *statu
     if (traversal > WIRE_LEVEL_STRICT || hello->version_min > hello->version_max)
         in.bad = true;
     hello->traversal = (enum wire_traversal)traversal;
-    get_wanted(&in, &hello->version, &hello->wanted_known, &hello->wanted);
+    hello->peers =
+        get_wanted(&in, &hello->version, &hello->wanted_known, &hello->wanted, FLAG_PEERS) != 0;
     hello->own = wire_get_digest(&in);
     /* A later protocol may say more in its HELLO; what is there is understood. */
     if (!in.bad && hello->version_max > WIRE_VERSION)
@@ -128,14 +134,14 @@ bool wire_mac_equal(const uint8_t a[WIRE_MAC_SIZE], const uint8_t b[WIRE_MAC_SIZ
 void wire_put_renew(struct wire_out *out, const struct wire_renew *renew)
 {
     size_t frame = wire_frame_begin(out, WIRE_RENEW);
-    put_wanted(out, renew->version, renew->wanted_known, &renew->wanted);
+    put_wanted(out, renew->version, renew->wanted_known, &renew->wanted, 0);
     wire_frame_end(out, frame);
 }
 
 kv_code wire_get_renew(kv_slice body, struct wire_renew *renew, kv_status *status)
 {
     struct wire_in in = wire_in_of(body);
-    get_wanted(&in, &renew->version, &renew->wanted_known, &renew->wanted);
+    get_wanted(&in, &renew->version, &renew->wanted_known, &renew->wanted, 0);
     return finish(&in, WIRE_RENEW, status);
 }
 
@@ -235,6 +241,54 @@ kv_code wire_get_error(kv_slice body, const char *peer, kv_status *status)
     /* Only codes that a peer may rightly give; anything else is its own affair. */
     kv_code known = code <= KV_UNPROVEN ? (kv_code)code : KV_INTERNAL;
     return kv_fail(status, known, "%s hung up: %s", peer, words);
+}
+
+/* ---- Other teachers ----------------------------------------------------- */
+
+bool wire_address_holds(kv_slice address)
+{
+    char text[WIRE_ADDRESS_SIZE_MAX + 1];
+    if (address.size == 0 || address.size > WIRE_ADDRESS_SIZE_MAX ||
+        memchr(address.data, '\0', address.size) != NULL)
+        return false;
+    memcpy(text, address.data, address.size);
+    text[address.size] = '\0';
+    char *colon = strrchr(text, ':');
+    if (colon == NULL || colon == text || strspn(colon + 1, "0123456789") != strlen(colon + 1))
+        return false;
+    unsigned long port = strtoul(colon + 1, NULL, 10);
+    if (colon[1] == '\0' || strlen(colon + 1) > 5 || port == 0 || port > UINT16_MAX)
+        return false;
+    struct in6_addr number; /* room for either kind */
+    *colon = '\0';
+    if (text[0] != '[')
+        return inet_pton(AF_INET, text, &number) == 1;
+    if (colon[-1] != ']')
+        return false;
+    colon[-1] = '\0';
+    return inet_pton(AF_INET6, text + 1, &number) == 1;
+}
+
+void wire_put_peers(struct wire_out *out, const kv_slice *addresses, size_t count)
+{
+    size_t frame = wire_frame_begin(out, WIRE_PEERS);
+    wire_put_number(out, count);
+    for (size_t i = 0; i < count; i++)
+        wire_put_text(out, addresses[i]);
+    wire_frame_end(out, frame);
+}
+
+kv_code wire_get_peers(kv_slice body, kv_slice addresses[WIRE_PEERS_MAX], size_t *count,
+                       kv_status *status)
+{
+    struct wire_in in = wire_in_of(body);
+    *count = (size_t)wire_get_number(&in, WIRE_PEERS_MAX);
+    for (size_t i = 0; i < *count && !in.bad; i++) {
+        addresses[i] = wire_get_text(&in, WIRE_ADDRESS_SIZE_MAX);
+        if (!in.bad && !wire_address_holds(addresses[i]))
+            in.bad = true;
+    }
+    return finish(&in, WIRE_PEERS, status);
 }
 
 /* ---- Pages -------------------------------------------------------------- */

@@ -59,6 +59,7 @@ void peer_say_hello(reconnect_learner *learner, int64_t now_us, struct peer *pee
                                 .version = learner->goal.version,
                                 .wanted_known = learner->goal.app_hash_known,
                                 .wanted = learner->goal.app_hash,
+                                .peers = learner->discover,
                                 .own = learner->own_app_hash };
     memcpy(hello.nonce, learner->nonce, sizeof(hello.nonce));
     wire_put_hello(&peer->out, &hello);
@@ -78,7 +79,8 @@ void peer_say_end(struct peer *peer)
 
 void peers_check(reconnect_learner *learner, const kv_status *why)
 {
-    if (learner->phase != RECONNECT_RUNNING || learner->wait_for_peers)
+    if (learner->phase != RECONNECT_RUNNING || learner->wait_for_peers ||
+        learner->told_taken < learner->told_count)
         return;
     for (unsigned i = 0; i < RECONNECT_PEERS_MAX; i++) {
         enum peer_phase phase = learner->peers[i].phase;
@@ -161,6 +163,7 @@ kv_code reconnect_learner_join(reconnect_learner *learner, int64_t now_us, const
     memcpy(peer->name, cut, sizeof(cut));
     peer->last = &peer->first;
     peer->told = 0;
+    peer->told_peers = false;
     peer->renewing = 0;
     wire_frames_init(&peer->in, WIRE_GREETING_SIZE_MAX);
     peer_say_hello(learner, now_us, peer);
@@ -251,6 +254,32 @@ static kv_code hear_offer(reconnect_learner *learner, int64_t now_us, struct pee
     return diff_pump(learner, now_us, status);
 }
 
+static void told_add(reconnect_learner *learner, kv_slice address)
+{
+    for (size_t i = 0; i < learner->told_count; i++)
+        if (kv_compare(kv_text(learner->told[i]), address) == 0)
+            return;
+    if (learner->told_count == RECONNECT_PEERS_MAX)
+        return;
+    char *copy = learner->told[learner->told_count++];
+    memset(copy, 0, RECONNECT_PEER_NAME_SIZE);
+    memcpy(copy, address.data, address.size);
+}
+
+static kv_code hear_peers(reconnect_learner *learner, struct peer *peer, kv_slice body,
+                          kv_status *status)
+{
+    kv_slice addresses[WIRE_PEERS_MAX];
+    size_t count;
+    kv_code code = wire_get_peers(body, addresses, &count, status);
+    if (code != KV_OK)
+        return code;
+    peer->told_peers = true;
+    for (size_t i = 0; i < count && i < RECONNECT_TOLD_MAX; i++)
+        told_add(learner, addresses[i]);
+    return KV_OK;
+}
+
 static kv_code hear(reconnect_learner *learner, int64_t now_us, struct peer *peer,
                     unsigned type, kv_slice body, kv_status *status)
 {
@@ -262,6 +291,10 @@ static kv_code hear(reconnect_learner *learner, int64_t now_us, struct peer *pee
     if (type == WIRE_OFFER && (peer->phase == PEER_GREETED || peer->phase == PEER_PROVED ||
                                (peer->phase == PEER_SERVING && peer->renewing > 0)))
         return hear_offer(learner, now_us, peer, body, status);
+    bool let_in = learner->settings.secret[0] == '\0' ? peer->phase == PEER_GREETED
+                                                      : peer->phase == PEER_PROVED;
+    if (type == WIRE_PEERS && let_in && learner->discover && !peer->told_peers)
+        return hear_peers(learner, peer, body, status);
     if (type == WIRE_GOT && peer->phase == PEER_SERVING && !pushes)
         return diff_got(learner, now_us, peer, body, status);
     if (type >= WIRE_PAGE && type <= WIRE_KEEP && peer->phase == PEER_SERVING && pushes)

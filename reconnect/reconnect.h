@@ -38,6 +38,7 @@ extern "C" {
 #define RECONNECT_PEERS_MAX 64u        /* teachers of one learner */
 #define RECONNECT_LEARNERS_MAX 1024u   /* highest value of learners_max */
 #define RECONNECT_PEER_NAME_SIZE 64u   /* with the end mark */
+#define RECONNECT_TOLD_MAX 16u         /* addresses taken from one peer */
 #define RECONNECT_SECRET_SIZE_MAX 256u /* bytes of a shared secret */
 
 /* ---- Settings ----------------------------------------------------------- */
@@ -70,11 +71,14 @@ typedef struct reconnect_settings {
     uint64_t rate_max;        /* bytes a second to all learners; 0: no limit */
     uint64_t level_cap_us;    /* longest wait at a level of level-by-level */
     uint64_t level_poll_us;   /* period of the original's wait */
+    const char *peers;        /* addresses told to learners, joined by commas */
+    bool discover;            /* a learner asks its teachers for others */
+    uint64_t peer_wait_us;    /* a learner keeps trying for so long to reach a teacher */
 } reconnect_settings;
 
-#define RECONNECT_SETTINGS_INIT                                        \
-    {                                                                  \
-        "", "", 64u << 20, 60000000, 3600000000u, 64, 0, 5000000, 1000 \
+#define RECONNECT_SETTINGS_INIT                                                     \
+    {                                                                               \
+        "", "", 64u << 20, 60000000, 3600000000u, 64, 0, 5000000, 1000, "", true, 0 \
     }
 
 /* Read [reconnect] of options made with reconnect_option_table, which must
@@ -185,6 +189,16 @@ KV_API void reconnect_learner_wait_for_peers(reconnect_learner *learner, bool wa
 /* Say before it joins that there will be one peer: it is then asked for whole
  * levels at once, where several would share them out. */
 KV_API void reconnect_learner_sole_peer(reconnect_learner *learner, bool sole);
+
+/* Ask each peer that joins from here on which others it knows. */
+KV_API void reconnect_learner_discover(reconnect_learner *learner, bool discover);
+/*
+ * The next address that a peer told, each once; false: none for now. A peer is a
+ * stranger: its addresses have the right form, are at most RECONNECT_TOLD_MAX of one
+ * peer, and nothing else is known of them. What they serve is checked like everything.
+ */
+KV_API bool reconnect_learner_take_told(reconnect_learner *learner,
+                                        char out[RECONNECT_PEER_NAME_SIZE]);
 
 /* Move on to another goal, keeping what was fetched: peers are asked for it.
  * The traversals that are pushed cannot: KV_UNSUPPORTED. */

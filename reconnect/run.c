@@ -9,6 +9,7 @@
 
 enum {
     TRIES = 5,      /* connections to one place, the first included */
+    TOLD_TRIES = 2, /* to one that a peer told of */
     RETRY_MS = 300, /* before the next */
     PROGRESS_MS = 100,
     FAREWELL_MS = 200 /* to send the last words */
@@ -19,13 +20,15 @@ struct runner;
 struct connection {
     struct stream stream; /* first: see stream_alloc */
     struct runner *runner;
-    const reconnect_place *place;
+    const char *address; /* NULL: a socket was given */
+    int fd;
     char name[RECONNECT_PEER_NAME_SIZE];
     uv_connect_t connect;
     uv_getaddrinfo_t resolve;
     uv_timer_t retry;
-    unsigned tries, peer;
+    unsigned tries, tries_max, peer;
     bool open, joined, used; /* used: handle is initialised */
+    bool out;                /* not worth another try */
 };
 
 struct runner {
@@ -34,18 +37,28 @@ struct runner {
     reconnect_learner *learner;
     reconnect_progress progress;
     void *context;
-    struct connection *connections;
+    struct connection *connections; /* RECONNECT_PEERS_MAX */
     size_t count;
+    int64_t wait_until_us; /* until then tries do not count */
     bool ended, gave_up;
     kv_status last; /* why the last connection went */
 };
 
 static void pump(struct connection *connection);
 static void try_connect(struct connection *connection);
+static void take_told(struct runner *runner);
 
 static bool running(const struct runner *runner)
 {
     return !runner->ended && reconnect_learner_phase(runner->learner) == RECONNECT_RUNNING;
+}
+
+/* May another connection to the place come to something? */
+static bool has_hope(const struct connection *connection)
+{
+    return connection->address != NULL && !connection->out &&
+           (connection->tries < connection->tries_max ||
+            stream_now_us() < connection->runner->wait_until_us);
 }
 
 /* ---- Losing a connection ------------------------------------------------ */
@@ -63,7 +76,7 @@ static void set_waiting(struct runner *runner)
     bool hope = false;
     for (size_t i = 0; i < runner->count; i++) {
         const struct connection *at = &runner->connections[i];
-        hope |= !at->joined && at->tries < TRIES && at->place->address != NULL;
+        hope |= !at->joined && has_hope(at);
         hope |= at->used && !at->joined && !at->stream.closing;
     }
     reconnect_learner_wait_for_peers(runner->learner, hope);
@@ -81,14 +94,14 @@ static void on_closed(uv_handle_t *handle)
         connection->joined = false;
         if (reconnect_learner_measure_peer(runner->learner, connection->peer, &figures) &&
             figures.lied)
-            connection->tries = TRIES;
+            connection->out = true;
         set_waiting(runner);
         reconnect_learner_leave(runner->learner, stream_now_us(), connection->peer,
                                 "connection lost");
     } else {
         set_waiting(runner);
     }
-    if (running(runner) && connection->place->address != NULL && connection->tries < TRIES)
+    if (running(runner) && has_hope(connection))
         uv_timer_start(&connection->retry, on_retry, RETRY_MS, 0);
 }
 
@@ -148,7 +161,7 @@ static void on_progress(uv_timer_t *timer)
     bool any = false;
     for (size_t i = 0; i < runner->count; i++) {
         const struct connection *at = &runner->connections[i];
-        any |= at->used || (at->place->address != NULL && at->tries < TRIES);
+        any |= at->used || has_hope(at);
     }
     if (hope && any) {
         pump_all(runner); /* it may have been retargeted */
@@ -200,9 +213,11 @@ static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer)
         return;
     }
     runner->last = (kv_status)KV_STATUS_INIT;
-    if (!reconnect_learner_input(runner->learner, stream_now_us(), connection->peer,
-                                 kv_bytes(buffer->base, (size_t)size), &runner->last))
+    bool live = reconnect_learner_input(runner->learner, stream_now_us(), connection->peer,
+                                        kv_bytes(buffer->base, (size_t)size), &runner->last);
+    if (!live)
         pump(connection); /* its last words; then it hangs up */
+    take_told(runner);
     pump_all(runner);
 }
 
@@ -213,7 +228,7 @@ static void start(struct connection *connection)
     if (reconnect_learner_join(runner->learner, stream_now_us(), connection->name,
                                &connection->peer, &why) != KV_OK) {
         runner->last = why;
-        connection->tries = TRIES;
+        connection->out = true;
         hang_up(connection);
         return;
     }
@@ -256,18 +271,17 @@ static void try_connect(struct connection *connection)
     char host[256], port[16];
     connection->tries++;
     memset(&connection->stream, 0, offsetof(struct stream, buffer));
-    if (connection->place->address == NULL) {
-        connection->tries = TRIES;
-        connection->used = stream_adopt(&runner->loop, &connection->stream,
-                                        connection->place->fd, &runner->last) == KV_OK;
+    if (connection->address == NULL) {
+        connection->used = stream_adopt(&runner->loop, &connection->stream, connection->fd,
+                                        &runner->last) == KV_OK;
         if (connection->used)
             start(connection);
         else
-            close(connection->place->fd);
+            close(connection->fd);
         return;
     }
-    if (stream_address(connection->place->address, host, port, &runner->last) != KV_OK) {
-        connection->tries = TRIES;
+    if (stream_address(connection->address, host, port, &runner->last) != KV_OK) {
+        connection->out = true;
         return;
     }
     uv_tcp_init(&runner->loop, &connection->stream.uv.tcp);
@@ -278,6 +292,39 @@ static void try_connect(struct connection *connection)
         uv_getaddrinfo(&runner->loop, &connection->resolve, on_resolved, host, port, &hints);
     if (error != 0)
         lose(connection, error);
+}
+
+/* ---- Places ------------------------------------------------------------- */
+
+static struct connection *connection_add(struct runner *runner)
+{
+    struct connection *connection = &runner->connections[runner->count++];
+    connection->runner = runner;
+    connection->tries_max = TRIES;
+    uv_timer_init(&runner->loop, &connection->retry);
+    connection->retry.data = connection;
+    return connection;
+}
+
+/* Connect to those whom peers told of, as long as there is room. */
+static void take_told(struct runner *runner)
+{
+    char address[RECONNECT_PEER_NAME_SIZE];
+    while (running(runner) && runner->count < RECONNECT_PEERS_MAX &&
+           reconnect_learner_take_told(runner->learner, address)) {
+        bool known = false;
+        for (size_t i = 0; i < runner->count; i++)
+            known |= strcmp(runner->connections[i].name, address) == 0;
+        if (known)
+            continue;
+        struct connection *connection = connection_add(runner);
+        memcpy(connection->name, address, sizeof(address));
+        connection->address = connection->name;
+        connection->tries_max = TOLD_TRIES;
+        reconnect_learner_sole_peer(runner->learner, false);
+        try_connect(connection);
+        set_waiting(runner);
+    }
 }
 
 /* ---- The whole ---------------------------------------------------------- */
@@ -339,21 +386,18 @@ static void fill_report(struct runner *runner, reconnect_run_report *report)
 static kv_code runner_init(struct runner *runner, const reconnect_place *places, size_t count,
                            kv_status *status)
 {
-    runner->connections = calloc(count, sizeof(*runner->connections));
+    runner->connections = calloc(RECONNECT_PEERS_MAX, sizeof(*runner->connections));
     if (runner->connections == NULL || uv_loop_init(&runner->loop) != 0) {
         free(runner->connections);
         return kv_fail(status, KV_NO_MEMORY, "no memory for connections");
     }
-    runner->count = count;
     uv_timer_init(&runner->loop, &runner->timer);
     uv_timer_init(&runner->loop, &runner->progress_timer);
     runner->timer.data = runner->progress_timer.data = runner;
     for (size_t i = 0; i < count; i++) {
-        struct connection *connection = &runner->connections[i];
-        connection->runner = runner;
-        connection->place = &places[i];
-        uv_timer_init(&runner->loop, &connection->retry);
-        connection->retry.data = connection;
+        struct connection *connection = connection_add(runner);
+        connection->address = places[i].address;
+        connection->fd = places[i].fd;
         if (places[i].address != NULL)
             snprintf(connection->name, sizeof(connection->name), "%s", places[i].address);
         else
@@ -376,6 +420,8 @@ kv_code reconnect_run(kv_db *db, state *to, const reconnect_settings *settings,
     if (code != KV_OK)
         return code;
     reconnect_learner_sole_peer(runner.learner, place_count == 1);
+    reconnect_learner_discover(runner.learner, settings->discover);
+    runner.wait_until_us = stream_now_us() + (int64_t)settings->peer_wait_us;
     code = runner_init(&runner, places, place_count, status);
     if (code == KV_OK) {
         sigset_t before;

@@ -22,6 +22,14 @@ static const kv_option_spec specs[] = {
       "Bytes a second sent to all learners together; 0 for no limit", NULL },
     { "level_cap", KV_OPTION_DURATION, "5s", 0, 60000,
       "Longest wait at one level of level-by-level", NULL },
+    { "peers", KV_OPTION_TEXT, "", 0, 0,
+      "Teachers that a teacher tells learners of: up to 32 of 1.2.3.4:PORT or [::1]:PORT, "
+      "joined by commas",
+      NULL },
+    { "discover", KV_OPTION_BOOL, "true", 0, 0,
+      "A learner asks its teachers for others and connects to those", NULL },
+    { "peer_wait", KV_OPTION_DURATION, "0", 0, 604800000,
+      "A learner that has no teacher keeps trying for so long, at least five times", NULL },
     { NULL, KV_OPTION_BOOL, NULL, 0, 0, NULL, NULL },
 };
 
@@ -38,6 +46,29 @@ void reconnect_settings_read(const kv_options *options, reconnect_settings *out)
     out->learners_max = kv_options_number(options, "reconnect.learners_max");
     out->rate_max = kv_options_number(options, "reconnect.rate_max");
     out->level_cap_us = 1000 * kv_options_number(options, "reconnect.level_cap");
+    out->peers = kv_options_text(options, "reconnect.peers");
+    out->discover = kv_options_bool(options, "reconnect.discover");
+    out->peer_wait_us = 1000 * kv_options_number(options, "reconnect.peer_wait");
+}
+
+kv_code reconnect_settings_peers(const reconnect_settings *settings,
+                                 kv_slice addresses[WIRE_PEERS_MAX], size_t *count,
+                                 kv_status *status)
+{
+    *count = 0;
+    for (const char *at = settings->peers; *at != '\0';) {
+        size_t size = strcspn(at, ",");
+        if (*count == WIRE_PEERS_MAX)
+            return kv_fail(status, KV_INVALID, "reconnect.peers has over %u addresses",
+                           WIRE_PEERS_MAX);
+        if (!wire_address_holds(kv_bytes(at, size)))
+            return kv_fail(status, KV_INVALID,
+                           "reconnect.peers: '%.*s' is not 1.2.3.4:PORT or [::1]:PORT",
+                           (int)(size < 100 ? size : 100), at);
+        addresses[(*count)++] = kv_bytes(at, size);
+        at += size + (at[size] == ',');
+    }
+    return KV_OK;
 }
 
 kv_code reconnect_settings_check(const reconnect_settings *settings, kv_status *status)
@@ -55,7 +86,9 @@ kv_code reconnect_settings_check(const reconnect_settings *settings, kv_status *
     if (settings->learners_max < 1 || settings->learners_max > RECONNECT_LEARNERS_MAX)
         return kv_fail(status, KV_INVALID, "reconnect.learners_max is not 1 to %u",
                        RECONNECT_LEARNERS_MAX);
-    return KV_OK;
+    kv_slice addresses[WIRE_PEERS_MAX];
+    size_t count;
+    return reconnect_settings_peers(settings, addresses, &count, status);
 }
 
 static const char *const traversal_names[] = {

@@ -9,4 +9,10 @@
 KV_MUST_CHECK kv_code reconnect_settings_check(const reconnect_settings *settings,
                                                kv_status *status);
 
+/* Cut the addresses of reconnect.peers at their commas. KV_INVALID: too many, or one
+ * that is none. */
+KV_MUST_CHECK kv_code reconnect_settings_peers(const reconnect_settings *settings,
+                                               kv_slice addresses[WIRE_PEERS_MAX],
+                                               size_t *count, kv_status *status);
+
 #endif /* RECONNECT_SETTINGS_H */

@@ -176,6 +176,22 @@ static kv_code put_offer(reconnect_link *link, kv_status *status)
     return code;
 }
 
+/* The learner is let in: tell it of others, then what there is. */
+static kv_code begin_serving(reconnect_link *link, kv_status *status)
+{
+    const reconnect_settings *settings = &link->teacher->settings;
+    kv_slice addresses[WIRE_PEERS_MAX];
+    size_t count = 0;
+    kv_code code = reconnect_settings_peers(settings, addresses, &count, status);
+    if (code != KV_OK)
+        return code;
+    if (link->tell_peers && count > 0)
+        wire_put_peers(&link->out, addresses, count);
+    link->phase = LINK_SERVING;
+    link->in.size_max = (size_t)settings->frame_size_max;
+    return put_offer(link, status);
+}
+
 static kv_code hear_hello(reconnect_link *link, kv_slice body, kv_status *status)
 {
     struct wire_hello hello;
@@ -198,11 +214,9 @@ static kv_code hear_hello(reconnect_link *link, kv_slice body, kv_status *status
     link->goal = (struct wire_renew){ hello.version, hello.wanted_known, hello.wanted };
     link->learner_own = hello.own;
     link->traversal = hello.traversal;
-    if (settings->secret[0] == '\0') {
-        link->phase = LINK_SERVING;
-        link->in.size_max = (size_t)settings->frame_size_max;
-        return put_offer(link, status);
-    }
+    link->tell_peers = hello.peers;
+    if (settings->secret[0] == '\0')
+        return begin_serving(link, status);
 
     struct wire_challenge challenge;
     if (getrandom(link->teacher_nonce, WIRE_NONCE_SIZE, 0) != WIRE_NONCE_SIZE)
@@ -225,9 +239,7 @@ static kv_code hear_proof(reconnect_link *link, kv_slice body, kv_status *status
              link->teacher_nonce, right);
     if (!wire_mac_equal(given, right))
         return kv_fail(status, KV_INVALID, "secret is another one here");
-    link->phase = LINK_SERVING;
-    link->in.size_max = (size_t)link->teacher->settings.frame_size_max;
-    return put_offer(link, status);
+    return begin_serving(link, status);
 }
 
 static kv_code hear_renew(reconnect_link *link, kv_slice body, kv_status *status)

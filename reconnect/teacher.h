@@ -48,6 +48,7 @@ struct reconnect_link {
     bool queued; /* in the teacher's queue */
     char name[RECONNECT_PEER_NAME_SIZE];
     enum link_phase phase;
+    bool tell_peers;  /* it asked for other teachers */
     kv_status status; /* why it ended badly */
     int64_t begun_us, heard_us;
 

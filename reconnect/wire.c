@@ -225,10 +225,10 @@ kv_slice wire_get_key(struct wire_in *in, struct wire_key *key, bool empty_allow
 
 const char *wire_type_name(unsigned type)
 {
-    static const char *const names[] = { "nothing", "HELLO", "CHALLENGE", "PROOF",
-                                         "OFFER",   "RENEW", "WANT",      "GOT",
-                                         "BEGIN",   "PAGE",  "LEAF",      "KEEP",
-                                         "ANSWER",  "END",   "ERROR",     "AHEAD" };
+    static const char *const names[] = { "nothing", "HELLO", "CHALLENGE", "PROOF", "OFFER",
+                                         "RENEW",   "WANT",  "GOT",       "BEGIN", "PAGE",
+                                         "LEAF",    "KEEP",  "ANSWER",    "END",   "ERROR",
+                                         "AHEAD",   "PEERS" };
     return type < sizeof(names) / sizeof(names[0]) ? names[type] : "unknown";
 }
 
@@ -284,7 +284,7 @@ kv_code wire_frames_next(struct wire_frames *frames, unsigned *type, kv_slice *b
     size_t size =
         (size_t)header[0] << 24 | (size_t)header[1] << 16 | (size_t)header[2] << 8 | header[3];
     unsigned kind = header[4];
-    if (kind < WIRE_HELLO || kind > WIRE_AHEAD)
+    if (kind < WIRE_HELLO || kind > WIRE_PEERS)
         return kv_fail(status, KV_UNPROVEN, "frame of unknown type %u: not this protocol",
                        kind);
     if (size == 0)

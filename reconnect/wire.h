@@ -28,6 +28,8 @@
 #define WIRE_PAGES_MAX 1024u    /* pages in one want frame */
 #define WIRE_HAVES_MAX 16384u   /* fingerprints for one page */
 #define WIRE_HAVE_BITS_MAX 64u
+#define WIRE_PEERS_MAX 32u        /* addresses that one teacher tells */
+#define WIRE_ADDRESS_SIZE_MAX 63u /* bytes of one */
 
 /* ---- Writing and reading ------------------------------------------------ */
 
@@ -92,7 +94,8 @@ enum wire_type {
     WIRE_ANSWER = 12,   /* learner, pushed to: whether I have an entry */
     WIRE_END = 13,      /* both: nothing more from me */
     WIRE_ERROR = 14,    /* both: why I hang up */
-    WIRE_AHEAD = 15     /* learner, behind HELLO: what I have of a map's root page */
+    WIRE_AHEAD = 15,    /* learner, behind HELLO: what I have of a map's root page */
+    WIRE_PEERS = 16     /* teacher, before its first OFFER: others that teach */
 };
 
 const char *wire_type_name(unsigned type);
@@ -135,6 +138,7 @@ struct wire_hello {
     uint64_t version; /* of the state; 0: the newest */
     bool wanted_known;
     vmap_digest wanted; /* the app hash it must have, if known */
+    bool peers;         /* tell me of other teachers */
     vmap_digest own;    /* the learner's own app hash */
 };
 
@@ -195,6 +199,16 @@ KV_MUST_CHECK kv_code wire_get_offer(kv_slice body, struct wire_offer *offer,
 void wire_put_error(struct wire_out *out, kv_code code, const char *text);
 /* The peer's words, made printable, in `status`; returns its code. */
 kv_code wire_get_error(kv_slice body, const char *peer, kv_status *status);
+
+/* ---- Other teachers ----------------------------------------------------- */
+
+/* "1.2.3.4:26659" or "[::1]:26659": digits only, so that nobody is made to ask a
+ * name server on a stranger's word. */
+bool wire_address_holds(kv_slice address);
+void wire_put_peers(struct wire_out *out, const kv_slice *addresses, size_t count);
+/* The addresses point into `body`. */
+KV_MUST_CHECK kv_code wire_get_peers(kv_slice body, kv_slice addresses[WIRE_PEERS_MAX],
+                                     size_t *count, kv_status *status);
 
 /* ---- Pages asked for ---------------------------------------------------- */
 

@@ -3,6 +3,7 @@
 #include "reconnect/transport.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,6 +179,170 @@ Test(tcp, secrets_and_chains)
         cr_expect_eq(state_version(rig.learner.state), code == KV_OK ? 2 : 1);
         rig_close(&rig);
     }
+}
+
+/* ---- Peers that tell of others ------------------------------------------- */
+
+/* Teach again with other settings, at a port of its own choice or at the same one. */
+static void rig_teach(struct rig *rig, unsigned i, const reconnect_settings *settings)
+{
+    kv_status status = KV_STATUS_INIT;
+    reconnect_server_stop(rig->servers[i], NULL);
+    cr_assert_eq(reconnect_server_start(rig->teachers[i].state, settings, rig->addresses[i],
+                                        NULL, NULL, &rig->servers[i], &status),
+                 KV_OK, "%s", status.message);
+}
+
+/* Enough to fetch that those who come late find something left. */
+static void rig_fill(struct rig *rig)
+{
+    for (unsigned i = 0; i < rig->count; i++) {
+        side_fill(&rig->teachers[i], "more", 0, 12000, 0);
+        side_commit(&rig->teachers[i]);
+    }
+}
+
+static unsigned givers(const struct rig *rig)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < rig->report->peer_count; i++)
+        count += rig->report->peers[i].blocks > 0;
+    return count;
+}
+
+static kv_code run_from_first(struct rig *rig, kv_status *status)
+{
+    return reconnect_run(rig->learner.db, rig->learner.state, &rig->settings, &rig->goal,
+                         rig->places, 1, NULL, NULL, rig->report, status);
+}
+
+Test(tcp, peers_told_of_give_their_share)
+{
+    for (int discover = 0; discover < 2; discover++) {
+        struct rig rig;
+        kv_status status = KV_STATUS_INIT;
+        reconnect_settings theirs = RECONNECT_SETTINGS_INIT;
+        theirs.rate_max = 60000; /* so that none is done before the others come */
+        rig_open(&rig, 3, &theirs);
+        rig_fill(&rig);
+        char peers[100];
+        snprintf(peers, sizeof(peers), "%s,%s,%s", rig.addresses[1], rig.addresses[2],
+                 rig.addresses[0]);
+        theirs.peers = peers;
+        rig_teach(&rig, 0, &theirs);
+        rig.settings.discover = discover == 1;
+        cr_assert_eq(run_from_first(&rig, &status), KV_OK, "%s", status.message);
+        sides_equal(&rig.learner, &rig.teachers[0]);
+        cr_expect_eq(rig.report->peer_count, discover == 1 ? 3 : 1);
+        cr_expect_eq(givers(&rig), discover == 1 ? 3 : 1);
+        rig_close(&rig);
+    }
+}
+
+Test(tcp, one_told_of_tells_of_another_and_the_secret_guards_both)
+{
+    struct rig rig;
+    kv_status status = KV_STATUS_INIT;
+    reconnect_settings theirs = RECONNECT_SETTINGS_INIT;
+    theirs.secret = "word";
+    theirs.rate_max = 60000;
+    rig_open(&rig, 3, &theirs);
+    rig_fill(&rig);
+    rig.settings.secret = "word";
+    for (unsigned i = 0; i < 2; i++) {
+        theirs.peers = rig.addresses[i + 1];
+        rig_teach(&rig, i, &theirs);
+    }
+    cr_assert_eq(run_from_first(&rig, &status), KV_OK, "%s", status.message);
+    sides_equal(&rig.learner, &rig.teachers[0]);
+    cr_expect_eq(givers(&rig), 3);
+    rig_close(&rig);
+}
+
+/* The first has not what is wanted, but knows who has. */
+Test(tcp, one_that_fell_behind_tells_of_one_that_did_not)
+{
+    struct rig rig;
+    kv_status status = KV_STATUS_INIT;
+    rig_open(&rig, 2, NULL);
+    side_fill(&rig.teachers[1], "map", 0, 3, 7);
+    side_commit(&rig.teachers[1]);
+    rig.goal.version = state_version(rig.teachers[1].state);
+    rig.goal.app_hash = state_app_hash(rig.teachers[1].state);
+    rig.goal.app_hash_known = true;
+    cr_expect_neq(run_from_first(&rig, NULL), KV_OK);
+    reconnect_settings theirs = RECONNECT_SETTINGS_INIT;
+    theirs.peers = rig.addresses[1];
+    rig_teach(&rig, 0, &theirs);
+    cr_assert_eq(run_from_first(&rig, &status), KV_OK, "%s", status.message);
+    sides_equal(&rig.learner, &rig.teachers[1]);
+    rig_close(&rig);
+}
+
+Test(tcp, addresses_that_lead_nowhere_cost_little)
+{
+    struct rig rig;
+    kv_status status = KV_STATUS_INIT;
+    rig_open(&rig, 1, NULL);
+    char peers[32 * 16] = "";
+    for (unsigned i = 1; i <= 32; i++)
+        snprintf(peers + strlen(peers), sizeof(peers) - strlen(peers), "%s127.0.0.1:%u",
+                 i == 1 ? "" : ",", i);
+    reconnect_settings theirs = RECONNECT_SETTINGS_INIT;
+    theirs.peers = peers;
+    rig_teach(&rig, 0, &theirs);
+    cr_assert_eq(run_from_first(&rig, &status), KV_OK, "%s", status.message);
+    sides_equal(&rig.learner, &rig.teachers[0]);
+    cr_expect_eq(rig.report->peer_count, 1);
+    rig_close(&rig);
+}
+
+Test(tcp, what_a_teacher_would_tell_is_checked_at_its_start)
+{
+    struct rig rig;
+    rig_open(&rig, 1, NULL);
+    char many[33 * 10] = "1.1.1.1:1";
+    for (unsigned i = 1; i < 33; i++)
+        strcat(many, ",1.1.1.1:1");
+    const char *const bad[] = { "localhost:1", "127.0.0.1:1,,127.0.0.1:2", many };
+    for (size_t i = 0; i < 3; i++) {
+        reconnect_settings theirs = RECONNECT_SETTINGS_INIT;
+        kv_status status = KV_STATUS_INIT;
+        reconnect_server *server;
+        theirs.peers = bad[i];
+        cr_expect_eq(reconnect_server_start(rig.teachers[0].state, &theirs, "tcp://127.0.0.1:0",
+                                            NULL, NULL, &server, &status),
+                     KV_INVALID);
+        cr_expect(strstr(status.message, "reconnect.peers") != NULL, "%s", status.message);
+    }
+    rig_close(&rig);
+}
+
+static void *teach_later(void *context)
+{
+    struct rig *rig = context;
+    const reconnect_settings usual = RECONNECT_SETTINGS_INIT;
+    usleep(2500000); /* five tries are long over */
+    if (reconnect_server_start(rig->teachers[0].state, &usual, rig->addresses[0], NULL, NULL,
+                               &rig->servers[0], NULL) != KV_OK)
+        abort();
+    return NULL;
+}
+
+Test(tcp, a_learner_without_peers_takes_the_first_that_appears)
+{
+    struct rig rig;
+    kv_status status = KV_STATUS_INIT;
+    rig_open(&rig, 1, NULL);
+    reconnect_server_stop(rig.servers[0], NULL);
+    cr_expect_eq(run_from_first(&rig, NULL), KV_IO);
+    pthread_t thread;
+    pthread_create(&thread, NULL, teach_later, &rig);
+    rig.settings.peer_wait_us = 60000000;
+    cr_expect_eq(run_from_first(&rig, &status), KV_OK, "%s", status.message);
+    pthread_join(thread, NULL);
+    sides_equal(&rig.learner, &rig.teachers[0]);
+    rig_close(&rig);
 }
 
 /* A learner that connects and says nothing does not hold a place for ever. */

@@ -194,6 +194,58 @@ Test(wire, offer_comes_back_and_nothing_shorter_or_longer)
     wire_out_clear(&out);
 }
 
+Test(wire, peers_come_back_and_nothing_shorter_or_longer)
+{
+    kv_slice addresses[] = { kv_text("127.0.0.1:26659"), kv_text("[2001:db8::1]:1") };
+    kv_slice got[WIRE_PEERS_MAX];
+    size_t count;
+    struct wire_out out = { 0 };
+    wire_put_peers(&out, addresses, 2);
+    kv_slice body = body_of(&out);
+    cr_assert_eq(wire_get_peers(body, got, &count, NULL), KV_OK);
+    cr_assert_eq(count, 2);
+    cr_expect_eq(kv_compare(got[0], addresses[0]), 0);
+    cr_expect_eq(kv_compare(got[1], addresses[1]), 0);
+    for (size_t size = 0; size < body.size; size++)
+        cr_expect_eq(wire_get_peers(kv_bytes(body.data, size), got, &count, NULL), KV_UNPROVEN);
+    wire_put_byte(&out, 0);
+    cr_expect_eq(wire_get_peers(body_of(&out), got, &count, NULL), KV_UNPROVEN);
+
+    kv_slice many[WIRE_PEERS_MAX + 1];
+    for (size_t i = 0; i <= WIRE_PEERS_MAX; i++)
+        many[i] = addresses[0];
+    out.size = 0;
+    wire_put_peers(&out, many, WIRE_PEERS_MAX + 1);
+    cr_expect_eq(wire_get_peers(body_of(&out), got, &count, NULL), KV_UNPROVEN);
+    wire_out_clear(&out);
+}
+
+Test(wire, what_is_no_address_is_refused)
+{
+    const char *const bad[] = { "",
+                                ":1",
+                                "1.2.3.4",
+                                "1.2.3.4:",
+                                "1.2.3.4:0",
+                                "1.2.3.4:65536",
+                                "1.2.3.4:1x",
+                                "1.2.3.4: 1",
+                                "1.2.3.4:+1",
+                                "1.2.3:1",
+                                "host.example:26659",
+                                "[::1:1",
+                                "::1:1",
+                                "[]:1",
+                                "[1.2.3.4]:1",
+                                "[::1]1:1",
+                                "tcp://1.2.3.4:1" };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        cr_expect(!wire_address_holds(kv_text(bad[i])), "%s", bad[i]);
+    cr_expect(!wire_address_holds(kv_bytes("1.2.3.4:1\0x", 11)));
+    cr_expect(wire_address_holds(kv_text("255.255.255.255:65535")));
+    cr_expect(wire_address_holds(kv_text("[::ffff:1.2.3.4]:9")));
+}
+
 Test(wire, error_is_made_printable)
 {
     struct wire_out out = { 0 };
