@@ -40,18 +40,34 @@ vmap_digest vmap_empty_root(void)
     return vmap_digest_of(kv_bytes("", 0));
 }
 
-unsigned vmap_rank(kv_slice key, unsigned page_bits)
+static unsigned rank_of(const vmap_digest *digest, unsigned page_bits)
 {
-    vmap_digest digest = vmap_digest_of(key);
     unsigned zeros = 0;
-    for (size_t i = 0; i < sizeof(digest.bytes); i++) {
-        if (digest.bytes[i] != 0) {
-            zeros += (unsigned)__builtin_clz(digest.bytes[i]) - 24u;
+    for (size_t i = 0; i < sizeof(digest->bytes); i++) {
+        if (digest->bytes[i] != 0) {
+            zeros += (unsigned)__builtin_clz(digest->bytes[i]) - 24u;
             break;
         }
         zeros += 8;
     }
     return zeros / page_bits;
+}
+
+unsigned vmap_rank(kv_slice key, unsigned page_bits)
+{
+    vmap_digest digest = vmap_digest_of(key);
+    return rank_of(&digest, page_bits);
+}
+
+void vmap_ranks(const kv_slice *keys, unsigned page_bits, unsigned *out, size_t count)
+{
+    vmap_digest digests[LEAF_GROUP];
+    for (size_t begin = 0; begin < count; begin += LEAF_GROUP) {
+        size_t some = count - begin < LEAF_GROUP ? count - begin : LEAF_GROUP;
+        vmap_sha256_many(keys + begin, digests, some);
+        for (size_t i = 0; i < some; i++)
+            out[begin + i] = rank_of(&digests[i], page_bits);
+    }
 }
 
 vmap_node vmap_leaf_of_digest(kv_slice key, const vmap_digest *value_digest)

@@ -33,6 +33,9 @@ void vmap_inner_queue_flush(struct vmap_inner_queue *queue);
 /* The leaves of many pairs. */
 void vmap_leaves(const kv_slice *keys, const kv_slice *values, vmap_node *out, size_t count);
 
+/* The ranks of many keys. */
+void vmap_ranks(const kv_slice *keys, unsigned page_bits, unsigned *out, size_t count);
+
 /* The parts of an app hash (RFC 6962). */
 vmap_digest vmap_app_leaf(const vmap_named_root *map);
 vmap_digest vmap_app_inner(const vmap_digest *left, const vmap_digest *right);

@@ -341,6 +341,19 @@ void vtree_page_prefetch(const struct vtree_page *page)
     __builtin_prefetch(page->keys + 3 * quarter);
 }
 
+void vtree_page_prefetch_fold(const struct vtree_page *page, size_t index)
+{
+    size_t base = 0, width = page->count;
+    while (width > 1) {
+        const vmap_digest *pair = page->digests + base + (index & ~(size_t)1);
+        __builtin_prefetch(pair, 1);
+        __builtin_prefetch(pair + 1, 1);
+        base += width;
+        width = (width + 1) / 2;
+        index /= 2;
+    }
+}
+
 size_t vtree_page_find(const struct vtree_page *page, kv_slice key, bool *exact)
 {
     size_t low = 0, high = page->count;

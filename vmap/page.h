@@ -83,6 +83,9 @@ vmap_node vtree_page_slot(const struct vtree_page *page, unsigned round, size_t 
 /* Have the processor fetch what a search in the page reads first. */
 void vtree_page_prefetch(const struct vtree_page *page);
 
+/* The same for what folding above entry `index` again reads. */
+void vtree_page_prefetch_fold(const struct vtree_page *page, size_t index);
+
 /* The first entry with a key >= `key`, or count; `exact` tells equality. */
 size_t vtree_page_find(const struct vtree_page *page, kv_slice key, bool *exact);
 

@@ -271,13 +271,18 @@ static kv_code cut_leaves(struct vtree_reader *reader, const struct vtree_top *t
                           struct vtree_entries *leaves, struct vtree_entries *pages,
                           kv_status *status)
 {
+    unsigned ranks[LEAF_GROUP];
     size_t begin = 0;
     atomic_fetch_add_explicit(&reader->store->rank_digests, leaves->count,
                               memory_order_relaxed);
     atomic_fetch_add_explicit(&reader->store->inner_digests, leaves->count,
                               memory_order_relaxed);
-    for (size_t i = 1; i <= leaves->count; i++) {
-        if (i < leaves->count && vmap_rank(leaves->keys[i], top->page_bits) == 0)
+    for (size_t i = 0; i <= leaves->count; i++) {
+        size_t left = leaves->count - i;
+        if (i % LEAF_GROUP == 0)
+            vmap_ranks(leaves->keys + i, top->page_bits, ranks,
+                       left < LEAF_GROUP ? left : LEAF_GROUP);
+        if (i == 0 || (i < leaves->count && ranks[i % LEAF_GROUP] == 0))
             continue;
         vmap_node node = vmap_fold(leaves->nodes + begin, i - begin);
         if (!vtree_entries_add(pages, leaves->keys[begin], &node))

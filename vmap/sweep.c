@@ -256,8 +256,10 @@ static kv_code replace_entries(struct sweep *sweep, const struct sweep_item *ite
     struct vtree_page *page = own_page(sweep, item);
     if (page == NULL)
         return no_memory(status);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         vtree_page_set(page, places[i], &edits[item->begin + i].node);
+        vtree_page_prefetch_fold(page, places[i]);
+    }
     sweep->refolds[sweep->refold_count] = (struct vtree_refold){ .page = page, .count = count };
     sweep->refold_begin[sweep->refold_count++] = sweep->place_count;
     sweep->place_count += count;

@@ -6,12 +6,17 @@
  * folded as the results come in. Pages of each level are counted too, so a
  * record too many is found like one that is wrong. The cache has no part in it.
  */
+#include "vmap/digest.h"
 #include "vmap/state_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUNS_AT_ONCE = 256 };
+enum {
+    RUNS_AT_ONCE = 256,
+    GROUP = 32,             /* pairs digested at a time, */
+    GROUP_SIZE = 256 * 1024 /* or fewer, when they are long */
+};
 
 /* The pairs of one level-1 page, or of a whole map of one page. */
 struct run {
@@ -55,40 +60,94 @@ static bool close_leaves(struct vtree_entries *leaves, struct vtree_entries *pag
     return first.data != NULL && vtree_entries_add(pages, first, &node);
 }
 
-static kv_code run_read(struct verification *check, struct run *run,
-                        struct vtree_reader *reader, struct vtree_arena *arena,
-                        struct vtree_entries *pages)
+/* Pairs read and not digested yet. */
+struct pair_group {
+    kv_slice keys[GROUP], values[GROUP];
+    size_t count;
+};
+
+/* A run as it is read. */
+struct reading {
+    struct verification *check;
+    struct run *run;
+    struct vtree_arena arena;       /* firsts of pages */
+    struct vtree_arena pairs_arena; /* of the group */
+    struct pair_group group;
+    struct vtree_entries leaves; /* of the page being gathered; only its first key lasts */
+    struct vtree_entries pages;
+    bool begun;
+};
+
+static void reading_clear(struct reading *reading)
 {
-    const struct vtree_top *top = &check->map->top;
-    struct vtree_entries leaves = { NULL, NULL, 0, 0, 0 };
+    vtree_entries_clear(&reading->leaves);
+    vtree_entries_clear(&reading->pages);
+    vtree_arena_clear(&reading->pairs_arena);
+    vtree_arena_clear(&reading->arena);
+}
+
+/* Add one leaf; a page ends before it where its rank says so. */
+static kv_code add_leaf(struct reading *reading, kv_slice key, unsigned rank,
+                        const vmap_node *leaf)
+{
+    const struct vtree_top *top = &reading->check->map->top;
+    kv_status *status = &reading->run->status;
+    if (!reading->begun)
+        rank = 0;
+    reading->begun = true;
+    if (rank > 1 || (rank > 0 && top->level == 0))
+        return differs(reading->check->map, top->level, key, status);
+    if (rank > 0 && !close_leaves(&reading->leaves, &reading->pages, &reading->arena))
+        return state_no_memory(status);
+    kv_slice first = reading->leaves.count == 0 ? vtree_arena_copy(&reading->arena, key)
+                                                : reading->leaves.keys[0];
+    return first.data != NULL && vtree_entries_add(&reading->leaves, first, leaf)
+               ? KV_OK
+               : state_no_memory(status);
+}
+
+static kv_code finish_group(struct reading *reading)
+{
+    struct pair_group *group = &reading->group;
+    vmap_node leaves[GROUP];
+    unsigned ranks[GROUP];
+    kv_code code = KV_OK;
+    vmap_leaves(group->keys, group->values, leaves, group->count);
+    vmap_ranks(group->keys, reading->check->map->top.page_bits, ranks, group->count);
+    for (size_t i = 0; code == KV_OK && i < group->count; i++)
+        code = add_leaf(reading, group->keys[i], ranks[i], &leaves[i]);
+    group->count = 0;
+    vtree_arena_reset(&reading->pairs_arena);
+    return code;
+}
+
+static kv_code run_read(struct reading *reading, struct vtree_reader *reader)
+{
+    struct run *run = reading->run;
+    struct pair_group *group = &reading->group;
     struct vtree_cursor *cursor;
     kv_slice limit = vtree_buffer_slice(&run->limit);
-    kv_code code =
-        vtree_reader_cursor(reader, top->map, RECORD_LEVEL_VALUES, &cursor, &run->status);
+    kv_code code = vtree_reader_cursor(reader, reading->check->map->top.map,
+                                       RECORD_LEVEL_VALUES, &cursor, &run->status);
     bool on = code == KV_OK && vtree_cursor_seek(cursor, vtree_buffer_slice(&run->first));
-    for (bool first = true; code == KV_OK && on; on = vtree_cursor_next(cursor)) {
+    for (; code == KV_OK && on; on = vtree_cursor_next(cursor)) {
         kv_slice key = vtree_cursor_key(cursor);
         if (limit.size > 0 && kv_compare(key, limit) >= 0)
             break;
-        unsigned rank = first ? 0 : vmap_rank(key, top->page_bits);
-        first = false;
-        if (rank > 1 || (rank > 0 && top->level == 0))
-            code = differs(check->map, top->level, key, &run->status);
-        vmap_node leaf = vmap_leaf(key, vtree_cursor_value(cursor));
-        kv_slice copy = leaves.count == 0 ? vtree_arena_copy(arena, key) : leaves.keys[0];
-        if (code == KV_OK && rank > 0) {
-            copy = vtree_arena_copy(arena, key);
-            if (!close_leaves(&leaves, pages, arena))
-                code = state_no_memory(&run->status);
-        }
-        if (code == KV_OK && (copy.data == NULL || !vtree_entries_add(&leaves, copy, &leaf)))
+        group->keys[group->count] = vtree_arena_copy(&reading->pairs_arena, key);
+        group->values[group->count] =
+            vtree_arena_copy(&reading->pairs_arena, vtree_cursor_value(cursor));
+        if (group->keys[group->count].data == NULL || group->values[group->count].data == NULL)
             code = state_no_memory(&run->status);
+        else if (++group->count == GROUP || reading->pairs_arena.size > GROUP_SIZE)
+            code = finish_group(reading);
     }
     if (code == KV_OK)
         code = vtree_cursor_status(cursor, &run->status);
-    if (code == KV_OK && !close_leaves(&leaves, pages, arena))
+    if (code == KV_OK)
+        code = finish_group(reading);
+    if (code == KV_OK && !close_leaves(&reading->leaves, &reading->pages, &reading->arena))
         code = state_no_memory(&run->status);
-    vtree_entries_clear(&leaves);
     return code;
 }
 
@@ -111,38 +170,44 @@ static kv_code run_locate(struct verification *check, struct run *run,
     return code == KV_CORRUPT ? code : differs(check->map, 1, first, &run->status);
 }
 
+/* Fold what was read and hold it against the record. */
+static kv_code run_compare(struct reading *reading, struct vtree_reader *reader)
+{
+    struct run *run = reading->run;
+    const struct vtree_entries *pages = &reading->pages;
+    if (pages->count == 0)
+        return differs(reading->check->map, reading->check->map->top.level > 0 ? 1 : 0,
+                       vtree_buffer_slice(&run->first), &run->status);
+    vmap_node *nodes = malloc(pages->count * sizeof(*nodes));
+    if (nodes == NULL)
+        return state_no_memory(&run->status);
+    memcpy(nodes, pages->nodes, pages->count * sizeof(*nodes));
+    run->found = vmap_fold(nodes, pages->count);
+    free(nodes);
+    bool same =
+        memcmp(run->found.digest.bytes, run->expected.digest.bytes, VMAP_DIGEST_SIZE) == 0 &&
+        run->found.size == run->expected.size;
+    return same ? KV_OK : run_locate(reading->check, run, pages, reader);
+}
+
 static void run_check(void *context, size_t index)
 {
     struct verification *check = context;
     struct run *run = &check->runs[index];
-    struct vtree_entries pages = { NULL, NULL, 0, 0, 0 };
-    struct vtree_arena arena = { NULL, 0, 0, 0 };
+    struct reading reading;
     struct vtree_reader *reader;
     run->code = state_view_reader_take(check->view, &reader, &run->status);
     if (run->code != KV_OK)
         return;
-    run->code = run_read(check, run, reader, &arena, &pages);
-    run->page_count = pages.count;
-    if (run->code == KV_OK && pages.count == 0) {
-        run->code = differs(check->map, check->map->top.level > 0 ? 1 : 0,
-                            vtree_buffer_slice(&run->first), &run->status);
-    } else if (run->code == KV_OK) {
-        vmap_node *nodes = malloc(pages.count * sizeof(*nodes));
-        if (nodes == NULL) {
-            run->code = state_no_memory(&run->status);
-        } else {
-            memcpy(nodes, pages.nodes, pages.count * sizeof(*nodes));
-            run->found = vmap_fold(nodes, pages.count);
-            free(nodes);
-            if (memcmp(run->found.digest.bytes, run->expected.digest.bytes, VMAP_DIGEST_SIZE) !=
-                    0 ||
-                run->found.size != run->expected.size)
-                run->code = run_locate(check, run, &pages, reader);
-        }
-    }
+    memset(&reading, 0, sizeof(reading));
+    reading.check = check;
+    reading.run = run;
+    run->code = run_read(&reading, reader);
+    run->page_count = reading.pages.count;
+    if (run->code == KV_OK)
+        run->code = run_compare(&reading, reader);
     state_view_reader_give(check->view, reader);
-    vtree_entries_clear(&pages);
-    vtree_arena_clear(&arena);
+    reading_clear(&reading);
 }
 
 /* ---- Levels above ------------------------------------------------------- */

@@ -278,9 +278,14 @@ static kv_code prove(state_view *view, const struct meta_map *map, kv_slice key,
     size_t index = (size_t)(map - view->info->maps);
     struct proof_subject subject = { key, false, NULL, NULL };
     kv_code answer = KV_NOT_FOUND;
-    struct shown_leaf *shown = calloc(2, sizeof(*shown));
+    struct shown_leaf *shown = malloc(2 * sizeof(*shown));
     if (shown == NULL)
         return state_no_memory(status);
+    for (size_t i = 0; i < 2; i++) { /* their room for steps is long and needs no zeros */
+        shown[i].leaf.count = 0;
+        shown[i].key = (struct vtree_buffer){ NULL, 0, 0 };
+        shown[i].value = (kv_value)KV_VALUE_INIT;
+    }
     bool empty = map->top.node.size == 0;
     if (!empty)
         answer = show_subject(reader, &map->top, key, shown, &subject, status);
