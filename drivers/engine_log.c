@@ -75,9 +75,13 @@ static bool block_check(const struct place *place, const unsigned char *block, s
         size_t length = (size_t)header[4] | (size_t)header[5] << 8;
         size_t left = size - at - HEADER_SIZE;
         if (header[6] == 0 && length == 0)
-            return true; /* room set aside and not used */
-        if (header[6] > TYPE_MAX)
-            return false; /* not ours to judge: the engine knows, or refuses it */
+            return true;            /* room set aside and not used */
+        if (header[6] > TYPE_MAX) { /* not ours to judge: the engine knows, or refuses it */
+            kv_fail(place->suspect, KV_CORRUPT,
+                    "%s/%s: the record at byte %zu is of no known kind", place->dir,
+                    place->name, place->at + at);
+            return false;
+        }
         if (length > left) {
             if (size == BLOCK_SIZE || crc_fit(header, 0, left) >= 0)
                 kv_fail(place->status, KV_CORRUPT,
