@@ -355,8 +355,9 @@ kv_code push_next(reconnect_link *link, int64_t now_us, kv_status *status)
     if (code != KV_OK)
         return code;
     if (item == NULL) {
+        /* Hanging up now would lose what the learner has not read: it still answers. */
         wire_frame_end(&link->out, wire_frame_begin(&link->out, WIRE_END));
-        link->phase = LINK_ENDING;
+        link->phase = LINK_PARTING;
         return KV_OK;
     }
     code = put_lesson(link, item, status);

@@ -255,7 +255,8 @@ static kv_code hear_renew(reconnect_link *link, kv_slice body, kv_status *status
 
 static kv_code hear(reconnect_link *link, unsigned type, kv_slice body, kv_status *status)
 {
-    bool serving = link->phase == LINK_SERVING, pushing = link->phase == LINK_PUSHING;
+    bool serving = link->phase == LINK_SERVING, parting = link->phase == LINK_PARTING;
+    bool pushing = link->phase == LINK_PUSHING || parting;
     link->teacher->figures.messages_in++;
     if (type == WIRE_HELLO && link->phase == LINK_HELLO)
         return hear_hello(link, body, status);
@@ -278,6 +279,8 @@ static kv_code hear(reconnect_link *link, unsigned type, kv_slice body, kv_statu
     if (type == WIRE_END && (serving || pushing)) {
         link->phase = LINK_ENDING;
         drop_view(link);
+        if (parting)
+            return KV_OK; /* ours is sent */
         wire_frame_end(&link->out, wire_frame_begin(&link->out, WIRE_END));
         return KV_OK;
     }
