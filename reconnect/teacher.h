@@ -19,7 +19,7 @@ enum link_phase {
     LINK_SERVING,
     LINK_PUSHING,
     LINK_PARTING, /* all is pushed and END sent; the learner may not have read it yet */
-    LINK_ENDING, /* END or ERROR is in the output */
+    LINK_ENDING,  /* END or ERROR is in the output */
     LINK_OVER
 };
 
