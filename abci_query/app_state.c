@@ -397,6 +397,46 @@ static kv_code session_query(void *opaque, const query_request *request, query_a
     return KV_OK;
 }
 
+struct visitor {
+    void (*visit)(void *visitor, const kv_stat *stat);
+    void *context;
+};
+
+/* The state's own figures, under a name that the engine's do not have. A map's are left
+ * out: their names are the maps'. */
+static void visit_state(void *context, const kv_stat *stat)
+{
+    const struct visitor *visitor = context;
+    char name[64];
+    kv_stat named = *stat;
+    if (strchr(stat->name, '.') != NULL)
+        return;
+    snprintf(name, sizeof(name), "state.%s", stat->name);
+    named.name = name;
+    visitor->visit(visitor->context, &named);
+}
+
+static void visit_engine(void *context, const kv_stat *stat)
+{
+    const struct visitor *visitor = context;
+    char name[128];
+    kv_stat named = *stat;
+    snprintf(name, sizeof(name), "engine.%s", stat->name);
+    named.name = name;
+    visitor->visit(visitor->context, &named);
+}
+
+static void state_figures(void *context, void (*visit)(void *visitor, const kv_stat *stat),
+                          void *visitor)
+{
+    struct visitor both = { visit, visitor };
+    kv_code code = kv_stats(state_database(context), visit_engine, &both, NULL);
+    if (code == KV_OK)
+        code = state_stats(context, visit_state, &both, NULL);
+    kv_stat failed = { "figures_failed", NULL, code == KV_OK ? 0 : 1 };
+    visit(visitor, &failed);
+}
+
 query_app query_app_of_state(state *source)
 {
     query_app app = { .context = source,
@@ -405,6 +445,7 @@ query_app query_app_of_state(state *source)
                       .versions = session_versions,
                       .info = session_info,
                       .query = session_query,
-                      .app_hash = session_app_hash };
+                      .app_hash = session_app_hash,
+                      .figures = state_figures };
     return app;
 }

@@ -11,6 +11,7 @@ enum {
 /* path | data | answer, one after the other in `bytes`. */
 struct entry {
     uint64_t hash, version;
+    uint64_t wanted; /* the hash that was last refused this slot */
     uint32_t path_size, data_size, answer_size, capacity;
     int64_t height;
     bool prove, has_data, used;
@@ -118,6 +119,11 @@ void query_cache_put(struct query_cache *cache, uint64_t hash, uint64_t version,
 {
     struct entry *entry = &cache->slots[hash % SLOTS];
     size_t size = request->path.size + request->data.size + answer.size, at = 0;
+    /* Who is asked for once does not turn out who may be asked for again. */
+    if (entry->used && entry->version == version && entry->wanted != hash) {
+        entry->wanted = hash;
+        return;
+    }
     if (size > ENTRY_SIZE_MAX || !make_room(cache, entry, size))
         return;
     append(entry, &at, request->path);

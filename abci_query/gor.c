@@ -48,6 +48,16 @@ static bool read_header(kv_slice line, struct query_gor_record *out)
            (latency.size == 0 || read_number(latency, &out->latency_ns));
 }
 
+/* Without the part of a separator that a recording was cut off in; a line break alone may
+ * be the record's own. */
+static size_t whole_size(const char *text, size_t size)
+{
+    for (size_t part = SEPARATOR_SIZE - 1; part >= 2; part--)
+        if (size >= part && memcmp(text + size - part, QUERY_GOR_SEPARATOR, part) == 0)
+            return size - part;
+    return size;
+}
+
 enum query_gor_found query_gor_next(kv_slice *rest, bool last, struct query_gor_record *out)
 {
     *out = (struct query_gor_record){ 0 };
@@ -60,6 +70,8 @@ enum query_gor_found query_gor_next(kv_slice *rest, bool last, struct query_gor_
     size_t size = separator == NULL ? rest->size : (size_t)(separator - text);
     size_t taken = separator == NULL ? size : size + SEPARATOR_SIZE;
     *rest = kv_bytes(text + taken, rest->size - taken);
+    if (separator == NULL)
+        size = whole_size(text, size);
 
     /* A body may be empty, and then the separator's own line break ends the header. */
     const char *line_end = size == 0 ? NULL : memchr(text, '\n', size);

@@ -416,7 +416,7 @@ static int on_header_field(http_parser *parser, const char *at, size_t size)
     if (count_head(conn, size + 4) != 0)
         return -1;
     if (memchr(at, ' ', size) != NULL)
-        return fault(conn, 400, "400 space in a header's name\n");
+        return fault(conn, 400, "400 Bad Request\n");   /* as where the parser sees it */
     size_t room = sizeof(conn->name) - conn->name_size; /* no known name is cut */
     memcpy(conn->name + conn->name_size, at, size < room ? size : room);
     conn->name_size += size < room ? size : room;
@@ -552,6 +552,8 @@ static void stopped(struct query_http_conn *conn)
     enum http_errno error = HTTP_PARSER_ERRNO(&conn->parser);
     if (error == HPE_OK || error == HPE_PAUSED)
         return;
+    if (conn->phase == QUERY_HTTP_HEADING && !conn->too_large)
+        conn->headers[QUERY_HTTP_ORIGIN].size = 0; /* it may be cut off */
     if (conn->too_large)
         refuse(
             conn, 400, "application/json",

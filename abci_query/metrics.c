@@ -1,10 +1,11 @@
 /* metrics.c - sums over the threads. */
 #include "abci_query/metrics.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <sys/resource.h>
 
-enum { FIGURES_MAX = 24 };
+enum { FIGURES_MAX = 24, ENGINE_NAME_SIZE = 256 };
 
 struct figure {
     const char *name, *type, *help;
@@ -82,6 +83,21 @@ void query_metrics_visit(const struct query_metrics *metrics,
     }
 }
 
+/* "rocksdb.block_cache_bytes" becomes statekv_rocksdb_block_cache_bytes. */
+static void write_engine(void *context, const kv_stat *stat)
+{
+    struct query_buffer *out = context;
+    char name[ENGINE_NAME_SIZE];
+    size_t size = 0;
+    if (stat->text != NULL)
+        return; /* Prometheus has numbers only */
+    for (const char *at = stat->name; *at != '\0' && size < sizeof(name) - 1; at++)
+        name[size++] = (char)(isalnum((unsigned char)*at) ? *at : '_');
+    name[size] = '\0';
+    query_buffer_format(out, "# TYPE statekv_%s gauge\nstatekv_%s %llu\n", name, name,
+                        (unsigned long long)stat->number);
+}
+
 static void write_latency(const struct query_metrics *metrics, struct query_buffer *out)
 {
     uint64_t total = 0, sum_ns = 0;
@@ -125,6 +141,8 @@ void query_metrics_answer(void *context, const struct query_http_request *reques
                             figures[i].name, figures[i].help, figures[i].name, figures[i].type,
                             figures[i].name, (unsigned long long)figures[i].number);
     write_latency(metrics, answer->body);
+    if (metrics->app != NULL && metrics->app->figures != NULL)
+        metrics->app->figures(metrics->app->context, write_engine, answer->body);
     if (getrusage(RUSAGE_SELF, &usage) == 0)
         query_buffer_format(answer->body,
                             "# HELP process_cpu_seconds_total CPU time used\n"

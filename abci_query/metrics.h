@@ -9,6 +9,7 @@ enum { QUERY_METRICS_THREADS_MAX = 64 };
 /* Where the figures are; the counters belong to the threads. */
 struct query_metrics {
     const struct query_transport *transport;
+    const query_app *app; /* its figures are told too */
     size_t count;
     const struct query_service *services[QUERY_METRICS_THREADS_MAX];
     const struct query_latency *latencies[QUERY_METRICS_THREADS_MAX];

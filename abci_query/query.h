@@ -74,6 +74,9 @@ typedef struct query_app {
                      kv_status *status);
     /* The app hash of a version. KV_TOO_OLD, KV_TOO_NEW. */
     kv_code (*app_hash)(void *session, uint64_t version, vmap_digest *out, kv_status *status);
+    /* Visit the application's own figures, for /metrics; NULL: it has none. */
+    void (*figures)(void *context, void (*visit)(void *visitor, const kv_stat *stat),
+                    void *visitor);
 } query_app;
 
 /* Serve `source`, which must outlive the server. Paths as in the Cosmos SDK's
@@ -106,6 +109,19 @@ KV_API void query_server_notify(query_server *server);
 /* The address bound by the `index`-th entry of query.laddr, as it was given but
  * with the real port where that was 0; NULL past the last. */
 KV_API const char *query_server_address(const query_server *server, size_t index);
+
+/* What standard error is told (query.log_level, query.log_format). */
+typedef enum query_log_level {
+    QUERY_LOG_NONE,
+    QUERY_LOG_ERROR, /* the store failed */
+    QUERY_LOG_WARN,  /* clients were turned away */
+    QUERY_LOG_INFO,  /* it listens, it ends, the state moved on, a client ran out of time */
+    QUERY_LOG_DEBUG  /* every call */
+} query_log_level;
+
+/* Add a line of the caller's own to the server's log. Any thread. */
+KV_API void query_server_log(query_server *server, query_log_level level, const char *event,
+                             const char *message);
 
 /* Visit the server's figures ("requests", "errors", "connections", ...). */
 KV_API void query_server_stats(query_server *server,

@@ -1,6 +1,8 @@
 /* rpc.c - requests, batches and their answers. */
 #include "abci_query/rpc.h"
 
+#include "abci_query/log.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <strings.h>
@@ -101,6 +103,22 @@ static void answer_error(struct query_rpc *rpc, struct query_buffer *out, int co
     query_rpc_error(out, current_id(rpc), code, data);
 }
 
+/* Tell of a call: of each where asked, and of one that the store failed. */
+static void tell(struct query_rpc *rpc, const struct query_rpc_route *route, kv_code code,
+                 const kv_status *status)
+{
+    bool store = code == KV_IO || code == KV_CORRUPT || code == KV_NO_MEMORY ||
+                 code == KV_NO_SPACE || code == KV_INTERNAL;
+    query_log_level level = store ? QUERY_LOG_ERROR : QUERY_LOG_DEBUG;
+    if (!query_log_wants(rpc->log, level))
+        return;
+    struct query_log_field fields[] = { { "method", route->name, 0 },
+                                        { "code", kv_code_name(code), 0 },
+                                        { "why", status->message, 0 } };
+    query_log_event(rpc->log, level, store ? "call_failed" : "call", fields,
+                    code == KV_OK ? 2 : 3);
+}
+
 /* Run a method whose arguments are decoded; the answer's cacheability. */
 static bool answer_call(struct query_rpc *rpc, const struct query_rpc_route *route,
                         const struct query_rpc_arg *args, void *connection,
@@ -128,6 +146,8 @@ static bool answer_call(struct query_rpc *rpc, const struct query_rpc_route *rou
                     "the answer of %zu bytes is over the limit of %zu (query.max_answer_size)",
                     out->size - start, rpc->limits.answer_size);
     *failed = code != KV_OK;
+    if (rpc->log != NULL)
+        tell(rpc, route, code, &status);
     if (code == KV_OK)
         return call.cacheable;
 

@@ -79,6 +79,8 @@ struct query_rpc_counts {
 };
 
 /* A thread's dispatcher. Init with query_rpc_init; not shared by threads. */
+struct query_log;
+
 struct query_rpc {
     const struct query_rpc_route *routes;
     size_t route_count;
@@ -88,6 +90,7 @@ struct query_rpc {
     struct query_buffer scratch; /* decoded arguments */
     struct query_buffer id;      /* the current id, as JSON */
     struct query_rpc_counts counts;
+    struct query_log *log; /* NULL: nothing is told */
 };
 
 /* What to send: the body is in `out`, which may be empty. */

@@ -1,6 +1,7 @@
 /* server.c - options to workers, and their threads. */
 #include "abci_query/transport.h"
 
+#include "abci_query/log.h"
 #include "abci_query/metrics.h"
 #include "abci_query/record.h"
 #include "abci_query/tls.h"
@@ -29,6 +30,7 @@ struct addresses {
 };
 
 struct thread {
+    struct query_log *log; /* of the first thread only: it tells of versions */
     struct query_service service;
     struct query_http metrics;
     struct query_worker *worker;
@@ -42,6 +44,7 @@ struct query_server {
     struct query_chain chain;
     struct addresses addresses;
     struct query_metrics metrics;
+    struct query_log log;
     struct query_recorder *recorder;
     char *chain_id, *moniker, *listen_addr, *genesis, *cors_origins;
     size_t thread_count;
@@ -229,18 +232,25 @@ static kv_code bind_thread(struct query_server *server, size_t thread,
 
 static bool hook_refresh(void *context)
 {
-    return query_service_refresh(context);
+    struct thread *thread = context;
+    return query_service_refresh(&thread->service);
 }
 
 static void hook_tell(void *context, const struct query_subscriber *subscriber,
                       struct query_buffer *out)
 {
-    query_service_tell(context, subscriber, out);
+    struct thread *thread = context;
+    query_service_tell(&thread->service, subscriber, out);
 }
 
 static void hook_told(void *context)
 {
-    query_service_told(context);
+    struct thread *thread = context;
+    const struct query_node *node = &thread->service.node;
+    struct query_log_field fields[] = { { "version", NULL, node->newest },
+                                        { "version_oldest", NULL, node->oldest } };
+    query_service_told(&thread->service);
+    query_log_event(thread->log, QUERY_LOG_INFO, "version", fields, 2);
 }
 
 static kv_code open_thread(struct query_server *server, size_t index, const kv_options *options,
@@ -275,7 +285,9 @@ static kv_code open_thread(struct query_server *server, size_t index, const kv_o
     if (code != KV_OK)
         return code;
 
-    struct query_worker_hooks hooks = { &thread->service, hook_refresh, hook_tell, hook_told };
+    thread->log = index == 0 ? &server->log : NULL;
+    thread->service.rpc.log = &server->log;
+    struct query_worker_hooks hooks = { thread, hook_refresh, hook_tell, hook_told };
     struct query_listener listeners[ADDRESSES_MAX];
     size_t count = 0;
     code = bind_thread(server, index, listeners, &count, status);
@@ -310,7 +322,10 @@ static kv_code open_all(struct query_server *server, const kv_options *options,
                         kv_status *status)
 {
     const char *record = kv_options_text(options, "query.record");
-    kv_code code = read_chain(server, options, status);
+    kv_code code = query_log_init(&server->log, options, status);
+    server->transport.log = &server->log;
+    if (code == KV_OK)
+        code = read_chain(server, options, status);
     if (code == KV_OK)
         code = read_transport(server, options, status);
     if (code == KV_OK)
@@ -325,6 +340,7 @@ static kv_code open_all(struct query_server *server, const kv_options *options,
     if (server->threads == NULL)
         return kv_fail(status, KV_NO_MEMORY, "no memory for threads");
     server->metrics.transport = &server->transport;
+    server->metrics.app = &server->app;
     server->metrics.count = server->thread_count;
     for (size_t i = 0; i < server->thread_count && code == KV_OK; i++)
         code = open_thread(server, i, options, status);
@@ -351,8 +367,19 @@ kv_code query_server_open(const kv_options *options, const query_app *app, query
         query_server_close(server);
         return code;
     }
+    for (size_t i = 0; i < server->addresses.count; i++) {
+        struct query_log_field address = { "address", server->addresses.bound[i], 0 };
+        query_log_event(&server->log, QUERY_LOG_INFO, "listening", &address, 1);
+    }
     *out = server;
     return KV_OK;
+}
+
+void query_server_log(query_server *server, query_log_level level, const char *event,
+                      const char *message)
+{
+    struct query_log_field why = { "why", message, 0 };
+    query_log_event(&server->log, level, event, &why, 1);
 }
 
 void query_server_close(query_server *server)
@@ -371,6 +398,7 @@ void query_server_close(query_server *server)
         if (thread->serving)
             query_service_clear(&thread->service);
     }
+    query_log_event(&server->log, QUERY_LOG_INFO, "closed", NULL, 0);
     for (size_t i = 0; i < server->addresses.count; i++)
         if (server->addresses.local[i] && server->threads != NULL)
             unlink(server->addresses.bound[i] + strlen("unix://"));

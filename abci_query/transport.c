@@ -1,6 +1,7 @@
 /* transport.c - loops, listeners, connections, deadlines. */
 #include "abci_query/transport.h"
 
+#include "abci_query/log.h"
 #include "abci_query/tls.h"
 
 #include <stdlib.h>
@@ -427,7 +428,10 @@ static struct client *client_new(struct listener *listener)
 static void turn_away(struct client *client)
 {
     struct query_buffer *out = &client->worker->out;
-    atomic_fetch_add(&client->worker->transport->turned_away, 1);
+    struct query_transport *transport = client->worker->transport;
+    struct query_log_field limit = { "connections_max", NULL, transport->connections_max };
+    atomic_fetch_add(&transport->turned_away, 1);
+    query_log_event(transport->log, QUERY_LOG_WARN, "turned_away", &limit, 1);
     query_buffer_reset(out, OUT_KEEP);
     query_http_refuse(client->conn.http, 503, "503 too many connections\n", out);
     if (client->tls == NULL && !out->failed) {
@@ -469,7 +473,16 @@ static void on_connection(uv_stream_t *server, int status)
 static void client_timeout(struct client *client)
 {
     struct query_buffer *out = &client->worker->out;
+    static const char *const phases[] = { [QUERY_HTTP_IDLE] = "idle",
+                                          [QUERY_HTTP_HEADING] = "header",
+                                          [QUERY_HTTP_BODY] = "body",
+                                          [QUERY_HTTP_SOCKET] = "websocket",
+                                          [QUERY_HTTP_CLOSING] = "closing" };
+    struct query_log_field phase = { "phase",
+                                     client->writing ? "write" : phases[client->conn.phase],
+                                     0 };
     atomic_fetch_add(&client->worker->transport->timed_out, 1);
+    query_log_event(client->worker->transport->log, QUERY_LOG_INFO, "timed_out", &phase, 1);
     bool asked =
         client->conn.phase == QUERY_HTTP_HEADING || client->conn.phase == QUERY_HTTP_BODY;
     if (asked && !client->writing && client->tls == NULL) {

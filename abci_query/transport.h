@@ -19,6 +19,7 @@ struct query_transport {
     struct query_timeouts timeouts;
     size_t connections_max;
     struct query_tls *tls; /* NULL: plain */
+    struct query_log *log; /* NULL: nothing is told */
     atomic_size_t connections;
     atomic_uint_least64_t accepted, turned_away, timed_out;
 };

@@ -133,6 +133,8 @@ json_t *bench_facts_folder(const char *dir); /* filesystem, device, volatile, fs
 
 /* The text table of a result document. */
 void bench_table_print(const json_t *document, FILE *out);
+/* The seed's table beside the seed's numbers; nothing where no row is of the suite query. */
+void bench_query_table_print(const json_t *document, FILE *out);
 
 /* Load a result document and check that it is one. */
 KV_MUST_CHECK kv_code bench_document_load(const char *path, json_t **out, kv_status *status);

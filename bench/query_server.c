@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-enum { COMMIT_KEYS = 100000 };
+enum { COMMIT_KEYS = 100000, COMMIT = 'c', WARM_PROOFS = 8 };
 
 /* ---- The yardstick ------------------------------------------------------ */
 
@@ -135,9 +135,65 @@ static kv_code fill(state *into, uint64_t keys, kv_status *status)
     return code == KV_OK ? state_commit(into, KV_SYNC, &version, status) : code;
 }
 
-static kv_code serve(const bench_process *process, uint16_t *port, kv_status *status)
+/* Let what the filling left to be done be done, so that no row pays for it. */
+static kv_code settle(kv_db *db, state *source, kv_status *status)
 {
-    static const kv_option_table *const tables[] = { &query_option_table, NULL };
+    kv_space *values;
+    kv_code code = state_settle(source, status);
+    if (code == KV_OK)
+        code = kv_space_open(db, "state.values", 0, &values, status);
+    return code == KV_OK ? kv_compact(values, NULL, status) : code;
+}
+
+/* Read every key, and prove some of each page: what a server that has run for a while has in
+ * its caches, as far as they reach. */
+static kv_code warm(state *source, uint64_t keys, kv_status *status)
+{
+    state_view *view;
+    kv_code code = state_view_open(source, 0, &view, status);
+    for (uint64_t i = 0; i < keys && code == KV_OK; i++) {
+        char key[QUERY_BENCH_KEY_SIZE];
+        kv_value value = KV_VALUE_INIT;
+        vmap_proof proof = VMAP_PROOF_INIT;
+        query_bench_key(i, key);
+        kv_slice name = kv_bytes(key, sizeof(key));
+        code = i % WARM_PROOFS == 0
+                   ? state_view_prove(view, "ibc", name, &value, &proof, status)
+                   : state_view_get(view, "ibc", name, &value, status);
+        kv_value_release(&value);
+        vmap_proof_clear(&proof);
+    }
+    state_view_close(view);
+    return code;
+}
+
+/* Give `count` of the keys new values, and commit. */
+static kv_code commit(state *source, uint64_t keys, uint64_t count, uint64_t *out_ns,
+                      kv_status *status)
+{
+    static uint64_t random = 11;
+    char key[QUERY_BENCH_KEY_SIZE], value[QUERY_BENCH_VALUE_SIZE] = { 0 };
+    uint64_t version, start = uv_hrtime();
+    vmap *map;
+    kv_code code = state_map_open(source, "ibc", 0, &map, status);
+    for (uint64_t i = 0; i < count && code == KV_OK; i++) {
+        query_bench_key(bench_random_below(&random, keys), key);
+        for (size_t at = 0; at < sizeof(value); at += 8)
+            snprintf(value + at, sizeof(value) - at, "%07llu",
+                     (unsigned long long)bench_random_below(&random, 10000000));
+        code =
+            vmap_put(map, kv_bytes(key, sizeof(key)), kv_bytes(value, sizeof(value)), status);
+    }
+    if (code == KV_OK)
+        code = state_commit(source, KV_SYNC, &version, status);
+    *out_ns = uv_hrtime() - start;
+    return code;
+}
+
+static kv_code serve(const bench_process *process, uint16_t *port, state **out,
+                     kv_status *status)
+{
+    static const kv_option_table *const own[] = { &query_option_table, NULL };
     char dir[4096], threads[24];
     kv_db *db;
     state *source;
@@ -147,11 +203,17 @@ static kv_code serve(const bench_process *process, uint16_t *port, kv_status *st
     snprintf(dir, sizeof(dir), "%s/query-%llu", process->shared_dir, (unsigned long long)keys);
     kv_code code = bench_open(process, dir, KV_CREATE, &db, status);
     if (code == KV_OK)
-        code = state_open(db, NULL, KV_CREATE, &source, status);
-    if (code == KV_OK && state_version(source) == 0)
+        code = state_open(db, process->options, KV_CREATE, &source, status);
+    if (code == KV_OK && state_version(source) == 0) {
         code = fill(source, keys, status);
+        code = code == KV_OK ? settle(db, source, status) : code;
+    }
+    const char *workload = process->workload->name;
+    if (code == KV_OK &&
+        (strncmp(workload, "random", 6) == 0 || strncmp(workload, "writer", 6) == 0))
+        code = warm(source, keys, status);
     if (code == KV_OK)
-        code = kv_options_new("memory", "", tables, &options, status);
+        code = kv_options_new("memory", "", own, &options, status);
     snprintf(threads, sizeof(threads), "%llu",
              (unsigned long long)bench_number(process, "server-threads"));
     if (code == KV_OK)
@@ -160,6 +222,7 @@ static kv_code serve(const bench_process *process, uint16_t *port, kv_status *st
         code = kv_options_set(options, "query.laddr", "tcp://127.0.0.1:0", status);
     if (code != KV_OK)
         return code;
+    *out = source;
     query_app app = query_app_of_state(source);
     code = query_server_open(options, &app, &server, status);
     if (code == KV_OK)
@@ -167,22 +230,42 @@ static kv_code serve(const bench_process *process, uint16_t *port, kv_status *st
     return code;
 }
 
-/* The child: serve, and answer each byte with what was used so far. */
+/* Read how many keys to commit, and answer with the time it took; 0: it failed. */
+static bool answer_commit(const bench_process *process, state *source, int ask, int tell)
+{
+    kv_status status = KV_STATUS_INIT;
+    uint64_t count, took = 0;
+    if (read(ask, &count, sizeof(count)) != sizeof(count))
+        return false;
+    if (commit(source, bench_number(process, "keys"), count, &took, &status) != KV_OK) {
+        fprintf(stderr, "query server: %s\n", status.message);
+        took = 0;
+    }
+    return write(tell, &took, sizeof(took)) == sizeof(took);
+}
+
+/* The child: serve, and answer each byte with what was used so far, or with a commit. */
 static _Noreturn void child(const bench_process *process, enum query_bench_kind kind, int ask,
                             int tell)
 {
     kv_status status = KV_STATUS_INIT;
     uint16_t port = 0;
+    state *source = NULL;
     char byte;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (kind == QUERY_BENCH_BARE)
         port = bare_start();
-    else if (serve(process, &port, &status) != KV_OK)
+    else if (serve(process, &port, &source, &status) != KV_OK)
         fprintf(stderr, "query server: %s\n", status.message);
     if (write(tell, &port, sizeof(port)) != sizeof(port) || port == 0)
         _exit(1);
     while (read(ask, &byte, 1) == 1) {
         struct bench_counts counts;
+        if (byte == COMMIT) {
+            if (!answer_commit(process, source, ask, tell))
+                break;
+            continue;
+        }
         bench_counters_read(&counts);
         if (write(tell, &counts, sizeof(counts)) != sizeof(counts))
             break;
@@ -230,6 +313,17 @@ kv_code query_bench_counts(struct query_bench_server *server, struct bench_count
 {
     if (write(server->ask, "?", 1) != 1 || !read_all(server->tell, out, sizeof(*out)))
         return kv_fail(status, KV_INTERNAL, "the server is gone");
+    return KV_OK;
+}
+
+kv_code query_bench_commit(struct query_bench_server *server, uint64_t keys, uint64_t *out_ns,
+                           kv_status *status)
+{
+    const char byte = COMMIT;
+    if (write(server->ask, &byte, 1) != 1 ||
+        write(server->ask, &keys, sizeof(keys)) != sizeof(keys) ||
+        !read_all(server->tell, out_ns, sizeof(*out_ns)) || *out_ns == 0)
+        return kv_fail(status, KV_INTERNAL, "the server cannot commit");
     return KV_OK;
 }
 

@@ -28,6 +28,9 @@ KV_MUST_CHECK kv_code query_bench_start(const bench_process *process,
 /* What it used so far. */
 KV_MUST_CHECK kv_code query_bench_counts(struct query_bench_server *server,
                                          struct bench_counts *out, kv_status *status);
+/* Commit `keys` new values in the server's state, beside what it serves; how long it took. */
+KV_MUST_CHECK kv_code query_bench_commit(struct query_bench_server *server, uint64_t keys,
+                                         uint64_t *out_ns, kv_status *status);
 void query_bench_stop(struct query_bench_server *server);
 
 /* The state's keys: the seed's own, and `keys` more by number. */

@@ -8,22 +8,45 @@
 #include "bench/query_server.h"
 #include "bench/suites.h"
 
+#include "vmap/state.h"
+
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <uv.h>
 
-enum metric { SERVER_CPU, SERVER_ALLOCATIONS, LATENCY_P50, LATENCY_P99, CONNECTIONS_SERVED };
+enum metric {
+    SERVER_CPU,
+    SERVER_ALLOCATIONS,
+    LATENCY_MEAN,
+    LATENCY_P50,
+    LATENCY_P99,
+    LATENCY_P999,
+    CONNECTIONS_SERVED
+};
 
-enum { WARM_REQUESTS = 2000, WIRE_SIZE = 1024, TIMEOUT_S = 20 };
+enum {
+    WARM_REQUESTS = 2000,
+    WIRE_SIZE = 1024,
+    TIMEOUT_S = 20,
+    COMMITS = 60, /* in an iteration of a writer's workload */
+    COMMITS_QUICK = 3,
+    COMMIT_KEYS = 1000,
+    COMMIT_EVERY_NS = 100 * 1000 * 1000
+};
 
 struct query_run {
     struct query_bench_server server;
     struct load_config config;
     struct load_result *result;
     struct load_json *checker;
-    bench_thread *thread; /* NULL: warming up */
+    struct query_buffer good; /* the last good answer: its like needs no other check */
+    bench_thread *thread;     /* NULL: warming up */
     uint64_t left, random, keys;
-    bool random_keys, prove, bare;
+    bool random_keys, prove, bare, busy;
+    volatile bool stop; /* the load of a writer's workload */
     char wire[WIRE_SIZE], text[LOAD_KIND_SIZE];
 };
 
@@ -35,12 +58,6 @@ static uint64_t operations(const bench_process *process)
 static bool is(const bench_process *process, const char *workload)
 {
     return strcmp(process->workload->name, workload) == 0;
-}
-
-/* The bare loop needs no engine: once is enough. */
-static bool applies_bare(const bench_process *process)
-{
-    return strcmp(process->backend, "rocksdb") == 0;
 }
 
 /* The seed's request, or one for a random key. */
@@ -71,7 +88,7 @@ static size_t write_request(struct query_run *run)
 static bool next(void *context, struct load_request *out)
 {
     struct query_run *run = context;
-    if (run->thread != NULL ? !bench_next(run->thread) : run->left-- == 0)
+    if (!run->busy && (run->thread != NULL ? !bench_next(run->thread) : run->left-- == 0))
         return false;
     size_t size =
         run->random_keys || run->wire[0] == '\0' ? write_request(run) : strlen(run->wire);
@@ -85,20 +102,24 @@ static const char *check(void *context, uint64_t token, const struct load_respon
     (void)token;
     if (response->status != 200)
         return "status";
-    if (run->bare)
-        return response->body.size > 600 ? NULL : "short answer";
+    if (kv_compare(response->body, kv_bytes(run->good.data, run->good.size)) == 0)
+        return NULL;
     if (memmem(response->body.data, response->body.size, "\"value\":\"", 9) == NULL)
         return "no value";
     if (run->prove &&
         memmem(response->body.data, response->body.size, "\"ics23:simple\"", 14) == NULL)
         return "no proof";
-    return load_json_check(run->checker, response->body, true, run->text);
+    const char *fault = load_json_check(run->checker, response->body, true, run->text);
+    query_buffer_reset(&run->good, SIZE_MAX);
+    if (fault == NULL && !run->random_keys)
+        query_buffer_slice(&run->good, response->body);
+    return fault;
 }
 
 static kv_code ask(struct query_run *run, kv_status *status)
 {
     struct load_source source = { run, next, check };
-    kv_code code = load_run(&run->config, &source, NULL, NULL, NULL, run->result, status);
+    kv_code code = load_run(&run->config, &source, &run->stop, NULL, NULL, run->result, status);
     if (code == KV_OK && run->result->good != run->result->count)
         code = kv_fail(status, KV_INTERNAL, "%llu of %llu requests failed: %s",
                        (unsigned long long)(run->result->count - run->result->good),
@@ -116,7 +137,8 @@ static kv_code setup(bench_process *process, kv_status *status)
     run->result = calloc(1, sizeof(*run->result));
     run->checker = load_json_new(kv_bytes(NULL, 0));
     run->bare = is(process, "bare");
-    run->random_keys = is(process, "random") || is(process, "random-proof");
+    run->random_keys =
+        is(process, "random") || is(process, "random-proof") || is(process, "writer-busy");
     run->prove = is(process, "random-proof") || is(process, "seed-proof");
     run->keys = bench_number(process, "keys");
     run->random = process->seed;
@@ -151,11 +173,82 @@ static kv_code run(bench_thread *thread, kv_status *status)
     bench_count(thread, SERVER_CPU, after.values[BENCH_CPU] - before.values[BENCH_CPU]);
     bench_count(thread, SERVER_ALLOCATIONS,
                 after.values[BENCH_ALLOCATIONS] - before.values[BENCH_ALLOCATIONS]);
+    bench_count(thread, LATENCY_MEAN, (uint64_t)run->result->latency_sum_ns);
     bench_count(thread, LATENCY_P50, (uint64_t)(p50 * requests));
     bench_count(thread, LATENCY_P99, (uint64_t)(p99 * requests));
+    bench_count(
+        thread, LATENCY_P999,
+        (uint64_t)((double)bench_histogram_percentile(&run->result->latency, 99.9) * requests));
     bench_count(thread, CONNECTIONS_SERVED,
                 run->result->connections_served * thread->operations);
     return KV_OK;
+}
+
+/* ---- A writer beside it --------------------------------------------------- */
+
+static uint64_t commits(const bench_process *process)
+{
+    return process->quick ? COMMITS_QUICK : COMMITS;
+}
+
+struct load_thread {
+    struct query_run *run;
+    kv_code code;
+    kv_status status;
+};
+
+static void *load_main(void *context)
+{
+    struct load_thread *load = context;
+    load->code = ask(load->run, &load->status);
+    return NULL;
+}
+
+/* An operation is a commit; one begins every COMMIT_EVERY_NS, or as soon as the last ends. */
+static kv_code commit_all(bench_thread *thread, struct query_run *run, kv_status *status)
+{
+    struct bench_histogram took = { 0 };
+    kv_code code = KV_OK;
+    uint64_t due = uv_hrtime(), sum = 0;
+    while (code == KV_OK && bench_next(thread)) {
+        uint64_t now = uv_hrtime(), ns = 0;
+        if (now < due) {
+            struct timespec rest = { .tv_nsec = (long)(due - now) };
+            nanosleep(&rest, NULL);
+        }
+        due += COMMIT_EVERY_NS;
+        code = query_bench_commit(&run->server, COMMIT_KEYS, &ns, status);
+        bench_histogram_record(&took, ns);
+        sum += ns;
+    }
+    double count = (double)thread->operations;
+    bench_count(thread, LATENCY_MEAN, sum);
+    bench_count(thread, LATENCY_P50,
+                (uint64_t)((double)bench_histogram_percentile(&took, 50) * count));
+    bench_count(thread, LATENCY_P99,
+                (uint64_t)((double)bench_histogram_percentile(&took, 99) * count));
+    return code;
+}
+
+static kv_code run_writer(bench_thread *thread, kv_status *status)
+{
+    struct query_run *run = thread->process->state;
+    struct load_thread load = { .run = run, .status = KV_STATUS_INIT };
+    pthread_t loader;
+    bool busy = is(thread->process, "writer-busy");
+    run->stop = false;
+    run->busy = busy;
+    if (busy && pthread_create(&loader, NULL, load_main, &load) != 0)
+        return kv_fail(status, KV_NO_MEMORY, "no thread for a load");
+    kv_code code = commit_all(thread, run, status);
+    run->stop = true;
+    if (busy) {
+        pthread_join(loader, NULL);
+        if (code == KV_OK && load.code != KV_OK)
+            code = kv_fail(status, load.code, "%s", load.status.message);
+    }
+    run->busy = run->stop = false;
+    return code;
 }
 
 static void teardown(bench_process *process)
@@ -165,13 +258,14 @@ static void teardown(bench_process *process)
         return;
     query_bench_stop(&run->server);
     load_json_free(run->checker);
+    query_buffer_clear(&run->good);
     free(run->result);
     free(run);
 }
 
 static const bench_workload workloads[] = {
     { "bare", "A bare libuv loop that answers constant bytes: the yardstick", "request",
-      BENCH_LOOSE, operations, run, applies_bare, setup, NULL, NULL, teardown },
+      BENCH_LOOSE, operations, run, NULL, setup, NULL, NULL, teardown },
     { "seed", "The seed's request: one hot key", "request", BENCH_LOOSE, operations, run, NULL,
       setup, NULL, NULL, teardown },
     { "random", "A random key each time", "request", BENCH_LOOSE, operations, run, NULL, setup,
@@ -180,6 +274,10 @@ static const bench_workload workloads[] = {
       NULL, setup, NULL, NULL, teardown },
     { "random-proof", "A random key each time, with its proof", "request", BENCH_LOOSE,
       operations, run, NULL, setup, NULL, NULL, teardown },
+    { "writer-idle", "1,000 keys committed every 100 ms, no query", "commit", BENCH_LOOSE,
+      commits, run_writer, NULL, setup, NULL, NULL, teardown },
+    { "writer-busy", "The same while all connections ask for random keys", "commit",
+      BENCH_LOOSE, commits, run_writer, NULL, setup, NULL, NULL, teardown },
     { 0 },
 };
 
@@ -194,15 +292,19 @@ static const bench_parameter parameters[] = {
 static const bench_metric metrics[] = {
     { "server_cpu_ns", "ns", false, false },
     { "server_allocations", "count", false, false },
+    { "latency_mean_ns", "ns", false, false },
     { "latency_p50_ns", "ns", false, false },
     { "latency_p99_ns", "ns", false, false },
+    { "latency_p999_ns", "ns", false, false },
     { "connections_served", "count", true, false },
     { 0 },
 };
+
+static const kv_option_table *const tables[] = { &state_option_table, NULL };
 
 const bench_suite bench_suite_query = {
     "query",    "The query service under load, beside a bare event loop.",
     0,          workloads,
     parameters, metrics,
-    NULL
+    tables
 };

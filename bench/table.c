@@ -224,6 +224,7 @@ void bench_table_print(const json_t *document, FILE *out)
         fprintf(out, "\n");
     json_array_foreach(rows, i, row) if (own && json_object_get(row, "error") == NULL)
         print_own_row(rows, row, width, out);
+    bench_query_table_print(document, out);
     if (json_is_true(json_object_get(document, "interrupted")))
         fprintf(out, "\ninterrupted: only what was measured so far\n");
 }

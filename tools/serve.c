@@ -11,11 +11,19 @@
 enum { FOLLOW_MS = 100 }; /* between two looks at what the writer has done */
 
 struct serve {
-    const char *laddr, *metrics, *record, *teach;
+    const char *laddr, *metrics, *record, *teach, *log_level, *log_format;
     bool follow;
 };
 
-enum { OPTION_LADDR = 0x200, OPTION_METRICS, OPTION_RECORD, OPTION_TEACH, OPTION_FOLLOW };
+enum {
+    OPTION_LADDR = 0x200,
+    OPTION_METRICS,
+    OPTION_RECORD,
+    OPTION_TEACH,
+    OPTION_FOLLOW,
+    OPTION_LOG_LEVEL,
+    OPTION_LOG_FORMAT
+};
 
 static const struct argp_option options[] = {
     { "laddr", OPTION_LADDR, "ADDRESS", 0,
@@ -32,6 +40,10 @@ static const struct argp_option options[] = {
       "Serve a state that another process writes, and move on with it; on engines that can "
       "follow (statekv drivers)",
       0 },
+    { "log-level", OPTION_LOG_LEVEL, "LEVEL", 0,
+      "What to tell on standard error: none, error, warn, info or debug (query.log_level)", 0 },
+    { "log-format", OPTION_LOG_FORMAT, "FORMAT", 0,
+      "One line an event as text, or as json (query.log_format)", 0 },
     { 0 }
 };
 
@@ -50,6 +62,12 @@ static error_t parse(int key, char *argument, struct argp_state *parser)
         return 0;
     case OPTION_TEACH:
         serve->teach = argument;
+        return 0;
+    case OPTION_LOG_LEVEL:
+        serve->log_level = argument;
+        return 0;
+    case OPTION_LOG_FORMAT:
+        serve->log_format = argument;
         return 0;
     case OPTION_FOLLOW:
         serve->follow = true;
@@ -94,6 +112,10 @@ static kv_code open_server(struct state_place *place, const struct globals *glob
         code = set(place->options, "query.metrics_laddr", serve->metrics, status);
     if (code == KV_OK)
         code = set(place->options, "query.record", serve->record, status);
+    if (code == KV_OK)
+        code = set(place->options, "query.log_level", serve->log_level, status);
+    if (code == KV_OK)
+        code = set(place->options, "query.log_format", serve->log_format, status);
     if (code != KV_OK)
         return code;
     query_app app = query_app_of_state(place->state);
@@ -126,7 +148,7 @@ static void wait_for_end(const sigset_t *signals, const struct serve *serve,
         uint64_t before = state_version(place->state);
         kv_code code = state_follow(place->state, &status);
         if (code != KV_OK && code != KV_BUSY)
-            fprintf(stderr, "statekv: cannot follow: %s\n", status.message);
+            query_server_log(server, QUERY_LOG_ERROR, "follow_failed", status.message);
         if (state_version(place->state) != before)
             query_server_notify(server);
     }

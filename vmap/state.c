@@ -342,6 +342,11 @@ static pthread_mutex_t *lock_of(const struct state *self)
     return lock;
 }
 
+kv_db *state_database(const struct state *self)
+{
+    return self->store.db;
+}
+
 uint64_t state_version(const struct state *self)
 {
     pthread_mutex_lock(lock_of(self));

@@ -63,6 +63,9 @@ KV_API KV_MUST_CHECK kv_code state_follow(state *state, kv_status *status);
 /* KV_BUSY over live views. Uncommitted changes are dropped. */
 KV_API KV_MUST_CHECK kv_code state_close(state *state, kv_status *status);
 
+/* The database it is kept in. */
+KV_API kv_db *state_database(const state *state);
+
 /* The newest committed version, the oldest kept one (0, 0 before the first
  * commit) and the newest app hash. Thread-safe. */
 KV_API uint64_t state_version(const state *state);

@@ -70,8 +70,8 @@ static kv_code app_app_hash(void *session, uint64_t version, vmap_digest *out,
 
 query_app echo_app(uint64_t *context)
 {
-    query_app app = { context,  app_open,  app_close,   app_versions,
-                      app_info, app_query, app_app_hash };
+    query_app app = { context,  app_open,  app_close,    app_versions,
+                      app_info, app_query, app_app_hash, NULL };
     return app;
 }
 

@@ -47,6 +47,21 @@ Test(gor, a_last_record_without_its_separator)
     cr_expect_eq(next(&rest, &record), QUERY_GOR_END);
 }
 
+/* What is left of a separator is none of the body's. */
+Test(gor, a_last_record_cut_off_in_its_separator)
+{
+    static const char text[] = "1 ff 5\nGET /last HTTP/1.1\r\n\r\n" QUERY_GOR_SEPARATOR;
+    size_t body = strlen("GET /last HTTP/1.1\r\n\r\n");
+    size_t separator = sizeof(QUERY_GOR_SEPARATOR) - 1;
+    for (size_t cut = 1; cut < separator; cut++) {
+        struct query_gor_record record;
+        kv_slice rest = kv_bytes(text, sizeof(text) - 1 - cut);
+        cr_assert_eq(query_gor_next(&rest, true, &record), QUERY_GOR_TORN);
+        /* A line break alone may be the body's. */
+        cr_expect_eq(record.bytes.size, cut == separator - 1 ? body + 1 : body, "cut %zu", cut);
+    }
+}
+
 Test(gor, every_cut_is_found_out)
 {
     static const char text[] = ONE OLD ANSWER;

@@ -7,7 +7,7 @@
 const fs = require("fs");
 const { ics23, iavlSpec, tendermintSpec, verifyExistence, verifyNonExistence } =
     require("@confio/ics23");
-const { Comet38Client, Tendermint37Client } = require("@cosmjs/tendermint-rpc");
+const { Comet38Client, Tendermint37Client } = require("tendermint-rpc-0.32");
 
 const [url, pairsFile, count] = process.argv.slice(2);
 let checks = 0;

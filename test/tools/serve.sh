@@ -41,6 +41,35 @@ has "no key" "$(post "${request/$key/}")" 'query cannot be zero length'
 has "no such method" "$(post "${request/abci_query/fly}")" '"code":-32601'
 same "the answer after all that" "$(post "$request")" "$wanted"
 
+# The log: one line an event, as text and as JSON; the engine's and the state's figures.
+stop_logged() { kill -TERM "$server"; run 0 wait "$server"; }
+stop
+serve "${db[@]}" --log-level debug --log-format json --metrics tcp://127.0.0.1:0 --set query.threads=1
+metrics=http://$(grep -oE '127.0.0.1:[0-9]+' "$tmp/.serve" | tail -n 1)/metrics
+post "$request" >/dev/null
+post "$request" >/dev/null
+curl -sS "$metrics" >"$tmp/figures"
+for figure in 'statekv_query_cache_hits 1' 'statekv_query_cache_misses 1' 'statekv_state_version 1' \
+    'statekv_state_keys 1' 'statekv_figures_failed 0'; do
+    has "figures" "$(cat "$tmp/figures")" "
+$figure"
+done
+has "the engine's figures" "$(cat "$tmp/figures")" "
+statekv_engine_size_disk_bytes "
+same "figures of one name" "$(grep -c '^statekv' "$tmp/figures")" \
+    "$(grep '^statekv' "$tmp/figures" | cut -d' ' -f1 | sort -u | wc -l)"
+stop_logged
+run 0 jq -e . "$tmp/.serve.err"
+same "events" "$(jq -r .event "$tmp/.serve.err" | sort | uniq -c | awk '{ print $1 $2 }' | xargs)" \
+    "2call 1closed 2listening"
+same "a call" "$(jq -c 'select(.event == "call") | [.level, .method, .code]' "$tmp/.serve.err" | head -n 1)" \
+    '["debug","abci_query","OK"]'
+serve "${db[@]}" --log-level info
+stop_logged
+same "lines of text" "$(grep -cE '^[0-9T:.-]+Z info (listening address=tcp://127.0.0.1:[0-9]+|closed)$' "$tmp/.serve.err")" 2
+refused 2 "query.log_level" timeout 10 "$build/tools/statekv" serve "${db[@]}" --log-level loud
+serve "${db[@]}"
+
 # One process has the database.
 refused 3 "$tmp/data" statekv kv put "${db[@]}" key value
 has "a database in use" "$err" open

@@ -1,26 +1,12 @@
 #!/usr/bin/env bash
 # stock.sh DRIVER - two versions of npm's stock clients, and Python's, Node's and curl's HTTP,
-# against `statekv serve`. Installs the clients into the build folder; 77 where it cannot.
+# against `statekv serve`.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 driver=$1
 build=${STATEKV_BUILD:-build/dev}
 statekv=$build/tools/statekv
-command -v node >/dev/null && command -v npm >/dev/null ||
-    { echo "skipped: node or npm is not there"; exit 77; }
-
-clients=$build/query-clients
-mkdir -p "$clients"
-(
-    flock 9
-    if ! cmp -s "$here/package-lock.json" "$clients/installed.json"; then
-        cp "$here/package.json" "$here/package-lock.json" "$clients"
-        (cd "$clients" && npm ci --ignore-scripts --no-audit --no-fund) >"$clients/npm.log" 2>&1 &&
-            cp "$here/package-lock.json" "$clients/installed.json"
-    fi
-) 9>"$clients/lock"
-cmp -s "$here/package-lock.json" "$clients/installed.json" ||
-    { echo "skipped: npm cannot install the clients: $(tail -n 1 "$clients/npm.log")"; exit 77; }
+. "$here/install.sh"
 
 tmp=$(mktemp -d)
 server=
@@ -44,7 +30,7 @@ url=http://${url#tcp://}
 
 status=0
 app_hash=$(curl -s "$url/status" | jq -r .result.sync_info.latest_app_hash | tr A-F a-f)
-NODE_PATH=$clients/node_modules node "$here/stock.js" "$url" ibc "$app_hash" 616263 646566 \
+node "$here/stock.js" "$url" ibc "$app_hash" 616263 646566 \
     61 6162 61626364 6b0001ff 7a ff || status=1
 python3 "$here/plain.py" "$url" || status=1
 node "$here/plain.js" "$url" || status=1
