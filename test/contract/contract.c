@@ -2,12 +2,11 @@
 #include "test/contract/contract.h"
 #include "test/base.h"
 #include "test/contract/more_drivers.h"
+#include "test/kv/scratch.h"
 
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { ROWS_MAX = 16, TEXT_MAX = 4096, TEXTS = 8 };
 
@@ -48,30 +47,16 @@ void contract_path(char out[CONTRACT_PATH_MAX], const char *dir, const char *nam
     cr_assert(size > 0 && size < CONTRACT_PATH_MAX, "path too long");
 }
 
-static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *where)
-{
-    (void)stat;
-    (void)type;
-    (void)where;
-    return remove(path);
-}
-
 void contract_remove(const char *path)
 {
-    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    scratch_remove(path);
 }
 
 kv_code contract_open(const char *driver, const char *dir, unsigned flags, kv_db **out,
                       kv_status *status)
 {
-    kv_options *options = NULL;
-    *out = NULL;
     more_drivers_register();
-    kv_code code = kv_options_new(driver, dir, NULL, &options, status);
-    if (code == KV_OK)
-        code = kv_open(options, flags, out, status);
-    kv_options_free(options);
-    return code;
+    return scratch_try_open(driver, dir, flags, out, status);
 }
 
 void store_new(struct store *store, const struct contract_row *row)
