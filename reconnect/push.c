@@ -144,16 +144,21 @@ kv_code push_answer(reconnect_link *link, kv_slice body, kv_status *status)
 {
     struct push *push = link->push;
     struct wire_in in = wire_in_of(body);
-    unsigned have = wire_get_byte(&in);
-    struct item *item = push->asked_first;
-    if (in.bad || in.at != in.end || have > 1 || item == NULL)
-        return kv_fail(status, KV_UNPROVEN, "ANSWER frame that answers nothing");
-    push->asked_first = item->asked;
-    if (push->asked_first == NULL)
-        push->asked_last = &push->asked_first;
-    item->status = have == 1 ? ITEM_KNOWN : ITEM_NOT_KNOWN;
-    item_release(item);
-    return KV_OK;
+    uint64_t count = wire_get_number(&in, UINT32_MAX);
+    const uint8_t *bits = wire_get(&in, (size_t)(count + 7) / 8);
+    bool whole = !in.bad && in.at == in.end && count > 0;
+    for (uint64_t i = 0; i < count && whole; i++) {
+        struct item *item = push->asked_first;
+        whole = item != NULL;
+        if (!whole)
+            break;
+        push->asked_first = item->asked;
+        if (push->asked_first == NULL)
+            push->asked_last = &push->asked_first;
+        item->status = (bits[i / 8] >> (i % 8) & 1) != 0 ? ITEM_KNOWN : ITEM_NOT_KNOWN;
+        item_release(item);
+    }
+    return whole ? KV_OK : kv_fail(status, KV_UNPROVEN, "ANSWER frame that answers nothing");
 }
 
 /* Whether the learner said that it has the item, or any page above it. */
@@ -251,10 +256,36 @@ static kv_code put_leaf(reconnect_link *link, struct walk *walk, struct item *it
                : code;
 }
 
+/* The item was sent: if its answer is still to come, it is the last such one. */
+static void note_sent(struct push *push, struct item *item)
+{
+    if (item->status == ITEM_UNKNOWN) {
+        item_release(push->awaited);
+        push->awaited = item;
+        item->refs++;
+    }
+}
+
+/* KEEP, for this item and those behind it that the learner has, too. */
+static void put_keep(reconnect_link *link)
+{
+    struct push *push = link->push;
+    uint64_t count = 1;
+    while (push->processing.first != NULL && known(push->processing.first)) {
+        struct item *item = queue_take(&push->processing);
+        note_sent(push, item);
+        item_release(item);
+        count++;
+    }
+    size_t frame = wire_frame_begin(&link->out, WIRE_KEEP);
+    wire_put_number(&link->out, count);
+    wire_frame_end(&link->out, frame);
+}
+
 static kv_code put_lesson(reconnect_link *link, struct item *item, kv_status *status)
 {
     if (known(item)) {
-        wire_frame_end(&link->out, wire_frame_begin(&link->out, WIRE_KEEP));
+        put_keep(link);
         return KV_OK;
     }
     struct walk *walk;
@@ -361,11 +392,7 @@ kv_code push_next(reconnect_link *link, int64_t now_us, kv_status *status)
         return KV_OK;
     }
     code = put_lesson(link, item, status);
-    if (item->status == ITEM_UNKNOWN) {
-        item_release(push->awaited);
-        push->awaited = item;
-        item->refs++;
-    }
+    note_sent(push, item);
     item_release(item);
     return code;
 }

@@ -3,8 +3,8 @@
  *
  * The teacher sends lessons breadth first: PAGE (the entries of a page) and LEAF
  * (a pair), and for each entry of a page that it sent one lesson. The learner
- * answers whether it has an entry, one ANSWER for each, in the order in which
- * the entries came. Where an answer came in time the lesson is KEEP.
+ * answers whether it has the entries, one ANSWER for each PAGE, in the order in which
+ * they came. Where an answer came in time the lesson is KEEP, one for a whole run.
  */
 #ifndef RECONNECT_PUSH_H
 #define RECONNECT_PUSH_H

@@ -14,7 +14,9 @@ struct lesson {
 struct pushed {
     struct lesson *first, **last;
     struct peer *peer;
-    uint32_t map; /* the next one: they come one after the other */
+    uint32_t map;            /* the next one: they come one after the other */
+    struct wire_out answers; /* bits about the entries of the page that came last, */
+    uint64_t answer_count;   /* and how many */
 };
 
 static kv_code add_lesson(reconnect_learner *learner, uint32_t map, bool leaf, unsigned level,
@@ -33,6 +35,13 @@ static kv_code add_lesson(reconnect_learner *learner, uint32_t map, bool leaf, u
     *pushed->last = lesson;
     pushed->last = &lesson->next;
     return KV_OK;
+}
+
+static void take_lesson(struct pushed *pushed)
+{
+    pushed->first = pushed->first->next;
+    if (pushed->first == NULL)
+        pushed->last = &pushed->first;
 }
 
 static bool is_pushed(const struct learner_map *map)
@@ -103,23 +112,67 @@ void pushed_free(struct pushed *pushed)
         free(lesson->page);
         free(lesson);
     }
+    wire_out_clear(&pushed->answers);
     free(pushed);
 }
 
-/* One entry of a page that came: answer about it, and expect its lesson. */
+/* One entry of a page that came: note the answer, and expect its lesson. */
 static kv_code hear_entry(reconnect_learner *learner, const struct want *page, kv_slice first,
                           const kv_range *range, const vmap_node *node, bool have,
                           kv_status *status)
 {
-    struct peer *peer = learner->pushed->peer;
-    size_t frame = wire_frame_begin(&peer->out, WIRE_ANSWER);
-    wire_put_byte(&peer->out, have ? 1 : 0);
-    wire_frame_end(&peer->out, frame);
-    peer->messages_out++;
-    learner_count_out(learner);
+    struct pushed *pushed = learner->pushed;
+    unsigned bit = (unsigned)(pushed->answer_count++ % 8);
+    if (bit == 0)
+        wire_put_byte(&pushed->answers, 0);
+    if (pushed->answers.failed)
+        return kv_fail(status, KV_NO_MEMORY, "no memory for answers");
+    pushed->answers.data[pushed->answers.size - 1] |= (uint8_t)((have ? 1u : 0u) << bit);
     return add_lesson(learner, page->map, page->level == 0,
                       page->level == 0 ? 0 : page->level - 1u, node, first, range, have,
                       status);
+}
+
+/* A page came: answer about its entries, all in one. */
+static kv_code hear_page(reconnect_learner *learner, const struct lesson *lesson, kv_slice body,
+                         kv_status *status)
+{
+    struct pushed *pushed = learner->pushed;
+    struct peer *peer = pushed->peer;
+    pushed->answers.size = 0;
+    pushed->answer_count = 0;
+    learner->figures.pages++;
+    learner->figures.pages_clean += lesson->have;
+    kv_code code = pages_take_pushed(learner, lesson->page, body, hear_entry, status);
+    if (code != KV_OK)
+        return code;
+    size_t frame = wire_frame_begin(&peer->out, WIRE_ANSWER);
+    wire_put_number(&peer->out, pushed->answer_count);
+    wire_put(&peer->out, pushed->answers.data, pushed->answers.size);
+    wire_frame_end(&peer->out, frame);
+    peer->messages_out++;
+    learner_count_out(learner);
+    return KV_OK;
+}
+
+/* The teacher knows that we have what the next lessons are about, as many as it says. */
+static kv_code hear_keep(reconnect_learner *learner, kv_slice body, kv_status *status)
+{
+    struct pushed *pushed = learner->pushed;
+    struct wire_in in = wire_in_of(body);
+    uint64_t count = wire_get_number(&in, UINT32_MAX);
+    if (in.bad || in.at != in.end || count == 0)
+        return kv_fail(status, KV_UNPROVEN, "KEEP frame that does not decode");
+    for (; count > 0; count--) {
+        struct lesson *lesson = pushed->first;
+        if (lesson == NULL || !lesson->have)
+            return kv_fail(status, KV_UNPROVEN, "KEEP frame where another lesson was due");
+        learner->figures.leaves_done += lesson->leaf;
+        take_lesson(pushed);
+        free(lesson->page);
+        free(lesson);
+    }
+    return next_map(learner, status);
 }
 
 static kv_code hear_leaf(reconnect_learner *learner, const struct lesson *lesson,
@@ -153,26 +206,14 @@ kv_code pushed_lesson(reconnect_learner *learner, struct peer *peer, unsigned ty
         learner_fetched(learner);
         return KV_OK;
     }
-    bool fits = lesson != NULL && (type == WIRE_KEEP   ? lesson->have && body.size == 0
-                                   : type == WIRE_LEAF ? lesson->leaf
-                                                       : type == WIRE_PAGE && !lesson->leaf);
-    if (!fits)
+    if (type == WIRE_KEEP && lesson != NULL)
+        return hear_keep(learner, body, status);
+    if (lesson == NULL || type != (unsigned)(lesson->leaf ? WIRE_LEAF : WIRE_PAGE))
         return kv_fail(status, KV_UNPROVEN, "%s frame where another lesson was due",
                        wire_type_name(type));
-    pushed->first = lesson->next;
-    if (pushed->first == NULL)
-        pushed->last = &pushed->first;
-
-    kv_code code = KV_OK;
-    if (type == WIRE_LEAF) {
-        code = hear_leaf(learner, lesson, body, status);
-    } else if (type == WIRE_PAGE) {
-        learner->figures.pages++;
-        learner->figures.pages_clean += lesson->have;
-        code = pages_take_pushed(learner, lesson->page, body, hear_entry, status);
-    } else if (lesson->leaf) {
-        learner->figures.leaves_done++;
-    }
+    take_lesson(pushed);
+    kv_code code = type == WIRE_LEAF ? hear_leaf(learner, lesson, body, status)
+                                     : hear_page(learner, lesson, body, status);
     free(lesson->page);
     free(lesson);
     return code == KV_OK ? next_map(learner, status) : code;
