@@ -233,7 +233,7 @@ static void queue_run(kv_group *group, struct request *first)
 static void gather_wait(kv_group *group)
 {
     struct gather *gather = &group->gather;
-    if (gather->away == 0)
+    if (gather->away == 0 || gather->sync_ns < GATHER_NS_MIN)
         return;
     if (gather->quiet > 0) {
         gather->quiet--;

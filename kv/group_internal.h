@@ -43,8 +43,9 @@ struct member {
 struct request; /* group.c */
 
 /* A leader waits for those who are on their way back from the group before: no
- * longer than a sync takes, and rarely once that was in vain. */
-enum { GATHER_NS_MAX = 1000000 };
+ * longer than a sync takes, and rarely once that was in vain; and not at all where a
+ * sync costs less than to sleep and be woken. */
+enum { GATHER_NS_MIN = 50000, GATHER_NS_MAX = 1000000 };
 enum { GATHER_PAUSE_MAX = 64 }; /* groups that go at once after waits in vain */
 
 struct gather {

@@ -769,6 +769,9 @@ EVERY(txn_pessimistic, one_of_a_deadlock_gives_way)
     teardown(&bench);
 }
 
+/* Locks know nothing of drivers. */
+static const struct row locking = { "memory", KV_TXN_PESSIMISTIC, KV_TXN_SERIALIZABLE };
+
 /* A put of another thread that waits for its lock. */
 struct waiter {
     struct bench *bench;
@@ -829,11 +832,10 @@ static void circle_close(struct bench *bench, kv_txn *txn, const char *key, stru
     cr_expect_eq(kv_txn_manager_counts(bench->manager).deadlocks, 1);
 }
 
-EVERY(txn_pessimistic, one_of_a_circle_of_three_gives_way)
+Test(txn_pessimistic, one_of_a_circle_of_three_gives_way)
 {
-    struct row changed = pessimistic(row, KV_TXN_SERIALIZABLE);
     struct bench bench;
-    setup(&bench, &changed, 50000);
+    setup(&bench, &locking, 50000);
     kv_txn *c = begin(&bench);
     struct waiter a = { .bench = &bench, .txn = begin(&bench), .key = "y" };
     struct waiter b = { .bench = &bench, .txn = begin(&bench), .key = "z" };
@@ -846,11 +848,10 @@ EVERY(txn_pessimistic, one_of_a_circle_of_three_gives_way)
     teardown(&bench);
 }
 
-EVERY(txn_pessimistic, a_circle_through_a_place_in_line_is_found)
+Test(txn_pessimistic, a_circle_through_a_place_in_line_is_found)
 {
-    struct row changed = pessimistic(row, KV_TXN_SERIALIZABLE);
     struct bench bench;
-    setup(&bench, &changed, 50000);
+    setup(&bench, &locking, 50000);
     kv_txn *a = begin(&bench);
     struct waiter b = { .bench = &bench, .txn = begin(&bench), .key = "x" };
     struct waiter c = { .bench = &bench, .txn = begin(&bench), .key = "x", .reads = true };
@@ -862,11 +863,10 @@ EVERY(txn_pessimistic, a_circle_through_a_place_in_line_is_found)
     teardown(&bench);
 }
 
-EVERY(txn_pessimistic, of_two_readers_that_upgrade_one_gives_way)
+Test(txn_pessimistic, of_two_readers_that_upgrade_one_gives_way)
 {
-    struct row changed = pessimistic(row, KV_TXN_SERIALIZABLE);
     struct bench bench;
-    setup(&bench, &changed, 50000);
+    setup(&bench, &locking, 50000);
     kv_txn *a = begin(&bench);
     struct waiter b = { .bench = &bench, .txn = begin(&bench), .key = "x" };
     cr_expect_str_eq(get(&bench, a, "x"), "-");
@@ -876,11 +876,10 @@ EVERY(txn_pessimistic, of_two_readers_that_upgrade_one_gives_way)
     teardown(&bench);
 }
 
-EVERY(txn_pessimistic, who_waits_without_a_circle_is_served)
+Test(txn_pessimistic, who_waits_without_a_circle_is_served)
 {
-    struct row changed = pessimistic(row, KV_TXN_SERIALIZABLE);
     struct bench bench;
-    setup(&bench, &changed, 50000);
+    setup(&bench, &locking, 50000);
     kv_txn *a = begin(&bench);
     struct waiter b = { .bench = &bench, .txn = begin(&bench), .key = "x" };
     struct waiter c = { .bench = &bench, .txn = begin(&bench), .key = "y" };
@@ -899,8 +898,7 @@ EVERY(txn_pessimistic, who_waits_without_a_circle_is_served)
 Test(txn_pessimistic, a_hundred_thousand_locks)
 {
     struct bench bench;
-    struct row row = { "memory", KV_TXN_PESSIMISTIC, KV_TXN_SERIALIZABLE };
-    setup(&bench, &row, 30);
+    setup(&bench, &locking, 30);
     kv_txn *txn = begin(&bench);
     kv_code code = KV_OK;
     for (unsigned i = 0; i < 100000 && code == KV_OK; i++) {
