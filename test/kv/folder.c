@@ -197,6 +197,12 @@ Test(folder, markers)
     scratch_join(marker, dir, KV_FOLDER_MARKER);
     scratch_write(marker, "something else\n");
     expect_refused(durable(0), dir, KV_CREATE, KV_CORRUPT, "is not a statekv marker");
+    scratch_write(marker, "statekv database 1\nengine lev\x9a"
+                          "ldb\nstate made\n");
+    expect_refused(durable(0), dir, KV_CREATE, KV_CORRUPT, "is not a statekv marker");
+    scratch_write(marker, "statekv database 1\nengine levelda\nstate made\n");
+    expect_refused(durable(0), dir, KV_CREATE, KV_INVALID,
+                   KV_FOLDER_MARKER " names the engine levelda, which is not built in");
 
     /* cut short by a crash before the engine came: taken up again */
     scratch_write(marker, "");
