@@ -36,8 +36,8 @@ enum { KEY_SIZE = 32, VALUE_SIZE_MAX = 4096, MAP_PREFIX_SIZE = 4 };
 enum { LOAD_COMMIT = 100000, SAMPLE = 200 };
 enum { METRIC_LEAF, METRIC_INNER, METRIC_RANK, METRIC_MISSES, METRIC_NEED, METRICS };
 
-/* While loading: nothing leaves the cache. */
-static const uint64_t CACHE_UNBOUNDED = UINT64_C(1) << 40;
+/* While loading, no page that is needed leaves the cache: a pair takes at most half of this. */
+static const uint64_t LOADING_PER_PAIR = 300, LOADING_LEAST = UINT64_C(64) << 20;
 
 struct vmap_bench {
     kv_options *options;
@@ -108,6 +108,11 @@ static kv_code set_number(kv_options *options, const char *name, uint64_t number
     return kv_options_set(options, name, text, status);
 }
 
+static uint64_t loading_budget(const bench_process *process)
+{
+    return LOADING_LEAST + LOADING_PER_PAIR * bench_number(process, "keys");
+}
+
 static kv_code open_state(const bench_process *process, kv_status *status)
 {
     struct vmap_bench *bench = state_of(process);
@@ -135,7 +140,7 @@ static kv_code open_store(bench_process *process, kv_status *status)
         code = set_number(bench->options, "vmap.keep_recent", bench_number(process, "keep"),
                           status);
     if (code == KV_OK)
-        code = set_number(bench->options, "vmap.cache_size", CACHE_UNBOUNDED, status);
+        code = set_number(bench->options, "vmap.cache_size", loading_budget(process), status);
     if (code == KV_OK)
         code = set_number(bench->options, "vmap.page_bits", bench_number(process, "page-bits"),
                           status);
@@ -325,7 +330,7 @@ static kv_code warm(bench_process *process, kv_status *status)
 {
     struct vmap_bench *bench = state_of(process);
     uint64_t figures[METRICS] = { 0 };
-    kv_code code = reopen_state(process, CACHE_UNBOUNDED, status);
+    kv_code code = reopen_state(process, loading_budget(process), status);
     if (code == KV_OK)
         code = touch_all(bench, status);
     if (code == KV_OK)

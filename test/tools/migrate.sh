@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# migrate.sh FROM TO - copy a state to another engine: equal, resumable, careful.
+# migrate.sh FROM TO [PAIRS] - copy a state to another engine: equal, resumable, careful.
 . "$(dirname "$0")/lib.sh"
 from=$1:$tmp/from
 to=$2:$tmp/to
-python3 -c 'for i in range(20000): print((b"key/%06d" % i).hex(), b"value".hex(), sep="\t")' \
+python3 -c 'for i in range('"${3:-20000}"'): print((b"key/%06d" % i).hex(), b"value".hex(), sep="\t")' \
     >"$tmp/pairs.tsv"
-run 0 statekv import --db "$from" --batch 5000 bank "$tmp/pairs.tsv"
+run 0 statekv import --db "$from" --batch $((${3:-20000} / 4)) bank "$tmp/pairs.tsv"
 run 0 statekv kv put --db "$from" --space other 'a\x00b' ''
 before=$(statekv root --db "$from" && statekv kv check --db "$from")
 

@@ -39,7 +39,8 @@ static void print_hex(kv_slice bytes)
     putchar('\t');
 }
 
-static void print_proof(state_view *view, const char *map, kv_slice key)
+/* `next` is the key behind a present one, empty at the end. */
+static void print_proof(state_view *view, const char *map, kv_slice key, kv_slice next)
 {
     vmap_proof proof;
     kv_value value;
@@ -58,6 +59,7 @@ static void print_proof(state_view *view, const char *map, kv_slice key)
         print_hex(proof.ops[1].data);
         print_hex(kv_bytes(app_hash.bytes, sizeof(app_hash.bytes)));
         print_hex(kv_bytes(root.bytes, sizeof(root.bytes)));
+        print_hex(next);
         putchar('\n');
     }
     vmap_proof_clear(&proof);
@@ -77,15 +79,15 @@ static void print_pair(state_view *view, const char *map)
         }
         if (vmap_iter_key(iter).size == 0 && !vmap_iter_last(iter))
             exit(1);
-        kv_slice key = vmap_iter_key(iter);
-        print_proof(view, map, key);
-        size_t size = key.size;
-        memcpy(other, key.data, size);
+        size_t size = vmap_iter_key(iter).size;
+        memcpy(other, vmap_iter_key(iter).data, size);
+        kv_slice next = vmap_iter_next(iter) ? vmap_iter_key(iter) : kv_bytes("", 0);
+        print_proof(view, map, kv_bytes(other, size), next);
         if (random_next() % 2 == 0 && size < sizeof(other))
             other[size++] = (uint8_t)random_next();
         else
             other[size - 1] ^= (uint8_t)(1 + random_next() % 255);
-        print_proof(view, map, kv_bytes(other, size));
+        print_proof(view, map, kv_bytes(other, size), kv_bytes("", 0));
     }
     vmap_iter_close(iter);
 }

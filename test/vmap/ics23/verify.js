@@ -53,7 +53,7 @@ for (const line of fs.readFileSync(process.argv[2], "utf8").split("\n")) {
     if (line === "")
         continue;
     const [kind, map, ...hex] = line.split("\t");
-    const [key, value, first, second, appHash, root] = hex.map((text) => Buffer.from(text, "hex"));
+    const [key, value, first, second, appHash, root, next] = hex.map((text) => Buffer.from(text, "hex"));
     const proof = ics23.CommitmentProof.decode(first);
     const store = ics23.CommitmentProof.decode(second);
     verifyExistence(store.exist, tendermintSpec, appHash, Buffer.from(map), root);
@@ -70,17 +70,15 @@ for (const line of fs.readFileSync(process.argv[2], "utf8").split("\n")) {
         }
         /* Two leaves that are no neighbours must not show that what is between is absent. */
         if (before !== null && before.map === map && Buffer.compare(before.key, key) !== 0) {
-            const [left, right] = Buffer.compare(before.key, key) < 0
-                ? [before.exist, exist] : [exist, before.exist];
+            const here = { key, exist, next };
+            const [left, right] = Buffer.compare(before.key, key) < 0 ? [before, here] : [here, before];
             const between = Buffer.concat([left.key, Buffer.from([0])]);
-            const forged = { key: between, left, right };
-            if (Buffer.compare(between, Buffer.from(right.key)) < 0 && !before.adjoins(key))
+            const forged = { key: between, left: left.exist, right: right.exist };
+            if (Buffer.compare(left.next, right.key) !== 0 &&
+                Buffer.compare(between, right.key) < 0)
                 refused(() => verifyNonExistence(forged, iavlSpec, root, between), "a forged gap");
         }
-        const held = { map, key, exist };
-        held.adjoins = (other) => held.neighbours !== undefined &&
-            held.neighbours.some((each) => Buffer.compare(each, other) === 0);
-        before = held;
+        before = { map, key, exist, next };
         counts.present++;
     } else {
         const nonexist = proof.nonexist;
@@ -95,8 +93,6 @@ for (const line of fs.readFileSync(process.argv[2], "utf8").split("\n")) {
                     "a missing right neighbour");
             refused(() => verifyNonExistence({ key, right: sides[1] }, iavlSpec, root, key),
                     "a missing left neighbour");
-            if (before !== null)
-                before.neighbours = sides.map((side) => Buffer.from(side.key));
         }
         counts.absent++;
     }
