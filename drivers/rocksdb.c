@@ -5,10 +5,6 @@
  * exists and cannot be dropped, so it stays empty and unseen: a space called
  * "default", or one beginning with '~', lives in a family with '~' before the
  * name.
- *
- * A follower (KV_FOLLOW) has the database open twice, as two of RocksDB's secondary
- * instances, since these know no snapshots: an instance moves on only while no snapshot
- * is of it, and then it is the one that new reads see.
  */
 #include "drivers/drivers.h"
 #include "drivers/engine_error.h"
@@ -17,45 +13,36 @@
 #include "drivers/rocksdb_options.h"
 #include "kv/folder.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <rocksdb/c.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIDES = 2 }; /* instances of a follower; all others have the first alone */
-
 struct rocks_family {
     char *name; /* of the space */
-    rocksdb_column_family_handle_t *handles[SIDES];
+    rocksdb_column_family_handle_t *handle;
 };
 
 struct rocks_db {
     kv_db base;
-    rocksdb_t *rocks[SIDES];
-    rocksdb_column_family_handle_t *unused[SIDES]; /* RocksDB's own "default" */
-    char *scratch[SIDES];                          /* a follower's folders for its logs */
-    atomic_uint side;                              /* that reads without a snapshot see */
-    size_t snapshots[SIDES];                       /* of a follower */
+    rocksdb_t *rocks;
+    rocksdb_column_family_handle_t *unused; /* RocksDB's own "default" */
     struct rocks_settings settings;
     rocksdb_readoptions_t *reads[2]; /* by kv_read.no_cache */
     rocksdb_writeoptions_t *write, *write_sync;
-    pthread_mutex_t mutex; /* guards families, and a follower's snapshots */
+    pthread_mutex_t mutex; /* guards families */
     struct rocks_family *families;
     size_t family_count;
 };
 
 struct rocks_space {
     kv_space base;
-    rocksdb_column_family_handle_t *handles[SIDES];
+    rocksdb_column_family_handle_t *handle;
 };
 
 struct rocks_snapshot {
     kv_snapshot base;
-    const rocksdb_snapshot_t *snapshot; /* NULL for a follower's */
-    unsigned side;
+    const rocksdb_snapshot_t *snapshot;
     rocksdb_readoptions_t *reads[2];
 };
 
@@ -83,12 +70,12 @@ static struct rocks_space *rocks_space_of(kv_space *space)
 
 rocksdb_t *rocks_engine_of(kv_db *db)
 {
-    return rocks_db_of(db)->rocks[0];
+    return rocks_db_of(db)->rocks;
 }
 
 rocksdb_column_family_handle_t *rocks_family_of(kv_space *space)
 {
-    return rocks_space_of(space)->handles[0];
+    return rocks_space_of(space)->handle;
 }
 
 static struct rocks_iter *rocks_iter_of(kv_iter *iter)
@@ -121,14 +108,6 @@ static rocksdb_readoptions_t *read_options_new(const rocksdb_snapshot_t *snapsho
     return read;
 }
 
-/* The instance that a read is to see. */
-static unsigned side_of(kv_db *db, const kv_read *read)
-{
-    if (read->snapshot != NULL)
-        return ((const struct rocks_snapshot *)read->snapshot)->side;
-    return atomic_load_explicit(&rocks_db_of(db)->side, memory_order_acquire);
-}
-
 /* Blocks are verified whenever they come from disk, so kv_read.verify asks for
  * nothing more. */
 static const rocksdb_readoptions_t *read_options(kv_db *db, const kv_read *read)
@@ -152,15 +131,9 @@ static kv_slice top_key(void)
 
 /* ---- Opening ------------------------------------------------------------- */
 
-/* Keep the handle of a space for one side; the first side makes the entry. */
-static bool family_add(struct rocks_db *self, const char *space, size_t side,
+static bool family_add(struct rocks_db *self, const char *space,
                        rocksdb_column_family_handle_t *handle)
 {
-    for (size_t i = 0; i < self->family_count; i++)
-        if (strcmp(self->families[i].name, space) == 0) {
-            self->families[i].handles[side] = handle;
-            return true;
-        }
     struct rocks_family *families =
         realloc(self->families, (self->family_count + 1) * sizeof(*families));
     if (families != NULL)
@@ -170,8 +143,7 @@ static bool family_add(struct rocks_db *self, const char *space, size_t side,
         free(name);
         return false;
     }
-    self->families[self->family_count] = (struct rocks_family){ .name = name };
-    self->families[self->family_count++].handles[side] = handle;
+    self->families[self->family_count++] = (struct rocks_family){ name, handle };
     return true;
 }
 
@@ -184,16 +156,16 @@ static void family_name(const char *space, char name[KV_SPACE_NAME_SIZE_MAX + 2]
 }
 
 /* Every handle must be kept or destroyed, or the engine aborts as it closes. */
-static kv_code adopt_families(struct rocks_db *self, size_t side, char **names,
+static kv_code adopt_families(struct rocks_db *self, char **names,
                               rocksdb_column_family_handle_t **handles, size_t count,
                               kv_status *status)
 {
     kv_code code = KV_OK;
     for (size_t i = 0; i < count; i++) {
         if (strcmp(names[i], "default") == 0)
-            self->unused[side] = handles[i];
+            self->unused = handles[i];
         else if (code != KV_OK ||
-                 !family_add(self, names[i] + (names[i][0] == '~'), side, handles[i])) {
+                 !family_add(self, names[i] + (names[i][0] == '~'), handles[i])) {
             rocksdb_column_family_handle_destroy(handles[i]);
             code =
                 kv_fail(status, KV_NO_MEMORY, "no memory for the spaces of %s", self->base.dir);
@@ -202,28 +174,9 @@ static kv_code adopt_families(struct rocks_db *self, size_t side, char **names,
     return code;
 }
 
-/* A folder for what a secondary instance logs. */
-static kv_code make_scratch(struct rocks_db *self, size_t side, kv_status *status)
-{
-    const char *top = getenv("TMPDIR");
-    char *path = NULL;
-    if (asprintf(&path, "%s/statekv-follow-XXXXXX", top == NULL ? "/tmp" : top) < 0)
-        return kv_fail(status, KV_NO_MEMORY, "no memory to open %s", self->base.dir);
-    if (mkdtemp(path) == NULL) {
-        kv_code code =
-            kv_fail(status, KV_IO, "cannot make %s, which following %s needs; set TMPDIR: %s",
-                    path, self->base.dir, strerror(errno));
-        free(path);
-        return code;
-    }
-    self->scratch[side] = path;
-    return KV_OK;
-}
-
-static kv_code open_families(struct rocks_db *self, size_t side, char **names, size_t count,
+static kv_code open_families(struct rocks_db *self, char **names, size_t count,
                              kv_status *status)
 {
-    bool follows = (self->base.flags & KV_FOLLOW) != 0;
     const rocksdb_options_t *options = self->settings.options;
     const rocksdb_options_t **each = calloc(count, sizeof(*each));
     rocksdb_column_family_handle_t **handles = calloc(count, sizeof(*handles));
@@ -238,26 +191,20 @@ static kv_code open_families(struct rocks_db *self, size_t side, char **names, s
     for (size_t i = 0; i < count; i++)
         each[i] = options;
 
-    /* The writer's last record is always half written: a follower does not judge it. */
-    code = follows ? make_scratch(self, side, status)
-                   : engine_logs_check(self->base.dir, &suspect, status);
+    code = engine_logs_check(self->base.dir, &suspect, status);
     if (code != KV_OK)
         goto out;
-    if (follows)
-        self->rocks[side] = rocksdb_open_as_secondary_column_families(
-            options, self->base.dir, self->scratch[side], (int)count, family_names, each,
-            handles, &error);
-    else if ((self->base.flags & KV_OPEN_READ) != 0)
-        self->rocks[side] = rocksdb_open_for_read_only_column_families(
+    if ((self->base.flags & KV_OPEN_READ) != 0)
+        self->rocks = rocksdb_open_for_read_only_column_families(
             options, self->base.dir, (int)count, family_names, each, handles, 0, &error);
     else
-        self->rocks[side] = rocksdb_open_column_families(options, self->base.dir, (int)count,
-                                                         family_names, each, handles, &error);
+        self->rocks = rocksdb_open_column_families(options, self->base.dir, (int)count,
+                                                   family_names, each, handles, &error);
     if (error != NULL && suspect.code != KV_OK) /* the engine may not name the file */
         kv_fail(status, suspect.code, "%s", suspect.message);
     code = settle(&self->base, error, status);
     if (code == KV_OK)
-        code = adopt_families(self, side, names, handles, count, status);
+        code = adopt_families(self, names, handles, count, status);
 out:
     free(handles);
     free(each);
@@ -267,21 +214,15 @@ out:
 static void rocks_close(kv_db *db)
 {
     struct rocks_db *self = rocks_db_of(db);
-    for (size_t side = 0; side < SIDES; side++) {
-        for (size_t i = 0; i < self->family_count; i++)
-            if (self->families[i].handles[side] != NULL)
-                rocksdb_column_family_handle_destroy(self->families[i].handles[side]);
-        if (self->unused[side] != NULL)
-            rocksdb_column_family_handle_destroy(self->unused[side]);
-        if (self->rocks[side] != NULL)
-            rocksdb_close(self->rocks[side]);
-        if (self->scratch[side] != NULL)
-            kv_folder_remove(self->scratch[side]);
-        free(self->scratch[side]);
-    }
-    for (size_t i = 0; i < self->family_count; i++)
+    for (size_t i = 0; i < self->family_count; i++) {
+        rocksdb_column_family_handle_destroy(self->families[i].handle);
         free(self->families[i].name);
+    }
     free(self->families);
+    if (self->unused != NULL)
+        rocksdb_column_family_handle_destroy(self->unused);
+    if (self->rocks != NULL)
+        rocksdb_close(self->rocks);
     for (size_t i = 0; i < 2; i++)
         if (self->reads[i] != NULL)
             rocksdb_readoptions_destroy(self->reads[i]);
@@ -297,7 +238,6 @@ static kv_code rocks_open(kv_db *db, const kv_options *options, kv_status *statu
 {
     struct rocks_db *self = rocks_db_of(db);
     bool fresh = (db->flags & KV_CREATE) != 0;
-    size_t sides = 1;
     pthread_mutex_init(&self->mutex, NULL);
     kv_code code = rocks_settings_init(&self->settings, options, status);
     if (code != KV_OK)
@@ -309,22 +249,17 @@ static kv_code rocks_open(kv_db *db, const kv_options *options, kv_status *statu
     rocksdb_writeoptions_set_sync(self->write_sync, 1);
 
     rocksdb_options_set_create_if_missing(self->settings.options, fresh);
-    if ((db->flags & KV_FOLLOW) != 0) {
-        sides = SIDES;
-        /* A file that the writer removes must be open already. */
-        rocksdb_options_set_max_open_files(self->settings.options, -1);
-    }
     if (fresh && !kv_folder_has(db->dir, "CURRENT")) { /* or cut short before that */
         char only[] = "default", *names[] = { only };
-        code = open_families(self, 0, names, 1, status);
+        code = open_families(self, names, 1, status);
     } else {
         char *error = NULL;
         size_t count = 0;
         char **names =
             rocksdb_list_column_families(self->settings.options, db->dir, &count, &error);
         code = settle(db, error, status);
-        for (size_t side = 0; side < sides && code == KV_OK; side++)
-            code = open_families(self, side, names, count, status);
+        if (code == KV_OK)
+            code = open_families(self, names, count, status);
         rocksdb_list_column_families_destroy(names, count);
     }
 out:
@@ -343,18 +278,18 @@ static kv_code rocks_space_open(kv_space *space, unsigned flags, kv_status *stat
     pthread_mutex_lock(&self->mutex);
     for (size_t i = 0; i < self->family_count; i++) {
         if (strcmp(self->families[i].name, space->name) == 0) {
-            memcpy(own->handles, self->families[i].handles, sizeof(own->handles));
+            own->handle = self->families[i].handle;
             code = KV_OK;
         }
     }
     if (code == KV_NOT_FOUND && (flags & KV_CREATE) != 0) {
         char name[KV_SPACE_NAME_SIZE_MAX + 2], *error = NULL;
         family_name(space->name, name);
-        own->handles[0] =
-            rocksdb_create_column_family(self->rocks[0], self->settings.options, name, &error);
+        own->handle =
+            rocksdb_create_column_family(self->rocks, self->settings.options, name, &error);
         code = settle(space->db, error, status);
-        if (code == KV_OK && !family_add(self, space->name, 0, own->handles[0])) {
-            rocksdb_column_family_handle_destroy(own->handles[0]);
+        if (code == KV_OK && !family_add(self, space->name, own->handle)) {
+            rocksdb_column_family_handle_destroy(own->handle);
             code = kv_fail(status, KV_NO_MEMORY, "no memory for the space %s", space->name);
         }
     }
@@ -370,16 +305,16 @@ static void rocks_space_close(kv_space *space)
 static kv_code rocks_space_drop(kv_space *space, kv_status *status)
 {
     struct rocks_db *self = rocks_db_of(space->db);
-    rocksdb_column_family_handle_t *handle = rocks_space_of(space)->handles[0];
+    rocksdb_column_family_handle_t *handle = rocks_space_of(space)->handle;
     char *error = NULL;
-    rocksdb_drop_column_family(self->rocks[0], handle, &error);
+    rocksdb_drop_column_family(self->rocks, handle, &error);
     kv_code code = settle(space->db, error, status);
     if (code != KV_OK)
         return code;
 
     pthread_mutex_lock(&self->mutex);
     size_t i = 0;
-    while (self->families[i].handles[0] != handle)
+    while (self->families[i].handle != handle)
         i++;
     free(self->families[i].name);
     self->families[i] = self->families[--self->family_count];
@@ -419,10 +354,9 @@ static kv_code rocks_get(kv_space *space, const kv_read *read, kv_slice key, kv_
                          kv_status *status)
 {
     char *error = NULL;
-    unsigned side = side_of(space->db, read);
-    rocksdb_pinnableslice_t *pinned = rocksdb_get_pinned_cf(
-        rocks_db_of(space->db)->rocks[side], read_options(space->db, read),
-        rocks_space_of(space)->handles[side], key.data, key.size, &error);
+    rocksdb_pinnableslice_t *pinned =
+        rocksdb_get_pinned_cf(rocks_db_of(space->db)->rocks, read_options(space->db, read),
+                              rocks_space_of(space)->handle, key.data, key.size, &error);
     if (pinned != NULL) {
         lend(pinned, out);
         return KV_OK;
@@ -448,10 +382,9 @@ static kv_code rocks_get_many(kv_space *space, const kv_read *read, size_t count
         sizes[i] = keys[i].size;
     }
 
-    unsigned side = side_of(space->db, read);
-    rocksdb_batched_multi_get_cf(
-        rocks_db_of(space->db)->rocks[side], read_options(space->db, read),
-        rocks_space_of(space)->handles[side], count, data, sizes, pinned, errors, false);
+    rocksdb_batched_multi_get_cf(rocks_db_of(space->db)->rocks, read_options(space->db, read),
+                                 rocks_space_of(space)->handle, count, data, sizes, pinned,
+                                 errors, false);
     kv_code first = KV_OK;
     for (size_t i = 0; i < count; i++) {
         codes[i] = KV_OK;
@@ -472,15 +405,7 @@ static kv_code rocks_snapshot_take(kv_snapshot *snapshot, kv_status *status)
 {
     (void)status;
     struct rocks_snapshot *self = (struct rocks_snapshot *)snapshot;
-    struct rocks_db *db = rocks_db_of(snapshot->db);
-    if ((db->base.flags & KV_FOLLOW) != 0) { /* it stands still while this is here */
-        pthread_mutex_lock(&db->mutex);
-        self->side = atomic_load(&db->side);
-        db->snapshots[self->side]++;
-        pthread_mutex_unlock(&db->mutex);
-    } else {
-        self->snapshot = rocksdb_create_snapshot(db->rocks[0]);
-    }
+    self->snapshot = rocksdb_create_snapshot(rocks_db_of(snapshot->db)->rocks);
     self->reads[0] = read_options_new(self->snapshot, false);
     self->reads[1] = read_options_new(self->snapshot, true);
     return KV_OK;
@@ -491,36 +416,7 @@ static void rocks_snapshot_release(kv_snapshot *snapshot)
     struct rocks_snapshot *self = (struct rocks_snapshot *)snapshot;
     rocksdb_readoptions_destroy(self->reads[0]);
     rocksdb_readoptions_destroy(self->reads[1]);
-    struct rocks_db *db = rocks_db_of(snapshot->db);
-    if (self->snapshot != NULL) {
-        rocksdb_release_snapshot(db->rocks[0], self->snapshot);
-        return;
-    }
-    pthread_mutex_lock(&db->mutex);
-    db->snapshots[self->side]--;
-    pthread_mutex_unlock(&db->mutex);
-}
-
-static kv_code rocks_catch_up(kv_db *db, kv_status *status)
-{
-    struct rocks_db *self = rocks_db_of(db);
-    char *error = NULL;
-    kv_code code = KV_OK;
-    pthread_mutex_lock(&self->mutex);
-    unsigned side = atomic_load(&self->side) ^ 1u;
-    if (self->snapshots[side] > 0) /* then the other, if nobody looks at it yet */
-        side ^= 1u;
-    if (self->snapshots[side] > 0) {
-        code = kv_fail(status, KV_BUSY, "snapshots of %s keep it from moving on: release them",
-                       db->dir);
-    } else {
-        rocksdb_try_catch_up_with_primary(self->rocks[side], &error);
-        code = settle(db, error, status);
-    }
-    if (code == KV_OK)
-        atomic_store_explicit(&self->side, side, memory_order_release);
-    pthread_mutex_unlock(&self->mutex);
-    return code;
+    rocksdb_release_snapshot(rocks_db_of(snapshot->db)->rocks, self->snapshot);
 }
 
 /* ---- Iterators ----------------------------------------------------------- */
@@ -548,10 +444,8 @@ static kv_code rocks_iter_open(kv_iter *iter, const kv_read *read, const kv_rang
         memcpy(limit, range->limit.data, limit_size);
         rocksdb_readoptions_set_iterate_upper_bound(self->read, limit, limit_size);
     }
-    unsigned side = side_of(iter->space->db, read);
-    self->cursor =
-        rocksdb_create_iterator_cf(rocks_db_of(iter->space->db)->rocks[side], self->read,
-                                   rocks_space_of(iter->space)->handles[side]);
+    self->cursor = rocksdb_create_iterator_cf(rocks_db_of(iter->space->db)->rocks, self->read,
+                                              rocks_space_of(iter->space)->handle);
     return KV_OK;
 }
 
@@ -631,9 +525,8 @@ static kv_code rocks_put(kv_space *space, kv_slice key, kv_slice value, unsigned
 {
     struct rocks_db *self = rocks_db_of(space->db);
     char *error = NULL;
-    rocksdb_put_cf(self->rocks[0], write_options(self, flags),
-                   rocks_space_of(space)->handles[0], key.data, key.size, value.data,
-                   value.size, &error);
+    rocksdb_put_cf(self->rocks, write_options(self, flags), rocks_space_of(space)->handle,
+                   key.data, key.size, value.data, value.size, &error);
     return settle(space->db, error, status);
 }
 
@@ -641,8 +534,8 @@ static kv_code rocks_delete(kv_space *space, kv_slice key, unsigned flags, kv_st
 {
     struct rocks_db *self = rocks_db_of(space->db);
     char *error = NULL;
-    rocksdb_delete_cf(self->rocks[0], write_options(self, flags),
-                      rocks_space_of(space)->handles[0], key.data, key.size, &error);
+    rocksdb_delete_cf(self->rocks, write_options(self, flags), rocks_space_of(space)->handle,
+                      key.data, key.size, &error);
     return settle(space->db, error, status);
 }
 
@@ -660,14 +553,14 @@ static void rocks_batch_close(kv_batch *batch)
 
 static void rocks_batch_put(kv_batch *batch, kv_space *space, kv_slice key, kv_slice value)
 {
-    rocksdb_writebatch_put_cf(rocks_batch_of(batch)->writes, rocks_space_of(space)->handles[0],
+    rocksdb_writebatch_put_cf(rocks_batch_of(batch)->writes, rocks_space_of(space)->handle,
                               key.data, key.size, value.data, value.size);
 }
 
 static void rocks_batch_delete(kv_batch *batch, kv_space *space, kv_slice key)
 {
-    rocksdb_writebatch_delete_cf(rocks_batch_of(batch)->writes,
-                                 rocks_space_of(space)->handles[0], key.data, key.size);
+    rocksdb_writebatch_delete_cf(rocks_batch_of(batch)->writes, rocks_space_of(space)->handle,
+                                 key.data, key.size);
 }
 
 static void rocks_batch_delete_range(kv_batch *batch, kv_space *space, const kv_range *range)
@@ -675,7 +568,7 @@ static void rocks_batch_delete_range(kv_batch *batch, kv_space *space, const kv_
     kv_slice first = range->first;
     kv_slice limit = range->limit.size > 0 ? range->limit : top_key();
     rocksdb_writebatch_delete_range_cf(
-        rocks_batch_of(batch)->writes, rocks_space_of(space)->handles[0],
+        rocks_batch_of(batch)->writes, rocks_space_of(space)->handle,
         first.size > 0 ? first.data : "", first.size, limit.data, limit.size);
 }
 
@@ -688,7 +581,7 @@ static kv_code rocks_batch_commit(kv_batch *batch, unsigned flags, kv_status *st
 {
     struct rocks_db *self = rocks_db_of(batch->db);
     char *error = NULL;
-    rocksdb_write(self->rocks[0], write_options(self, flags), rocks_batch_of(batch)->writes,
+    rocksdb_write(self->rocks, write_options(self, flags), rocks_batch_of(batch)->writes,
                   &error);
     return settle(batch->db, error, status);
 }
@@ -696,7 +589,7 @@ static kv_code rocks_batch_commit(kv_batch *batch, unsigned flags, kv_status *st
 static kv_code rocks_sync(kv_db *db, kv_status *status)
 {
     char *error = NULL;
-    rocksdb_flush_wal(rocks_db_of(db)->rocks[0], 1, &error);
+    rocksdb_flush_wal(rocks_db_of(db)->rocks, 1, &error);
     return settle(db, error, status);
 }
 
@@ -709,9 +602,9 @@ static kv_code rocks_approximate_size(kv_space *space, const kv_range *range, ui
     const char *first_data = range->first.size > 0 ? range->first.data : "";
     const char *limit_data = limit.data;
     char *error = NULL;
-    rocksdb_approximate_sizes_cf(rocks_db_of(space->db)->rocks[0],
-                                 rocks_space_of(space)->handles[0], 1, &first_data,
-                                 &range->first.size, &limit_data, &limit.size, out, &error);
+    rocksdb_approximate_sizes_cf(rocks_db_of(space->db)->rocks, rocks_space_of(space)->handle,
+                                 1, &first_data, &range->first.size, &limit_data, &limit.size,
+                                 out, &error);
     return settle(space->db, error, status);
 }
 
@@ -720,9 +613,8 @@ static kv_code rocks_compact(kv_space *space, const kv_range *range, kv_status *
     (void)status; /* a failed compaction shows at the next write or read */
     const char *first = range->first.size > 0 ? range->first.data : NULL;
     const char *limit = range->limit.size > 0 ? range->limit.data : NULL;
-    rocksdb_compact_range_cf(rocks_db_of(space->db)->rocks[0],
-                             rocks_space_of(space)->handles[0], first, range->first.size, limit,
-                             range->limit.size);
+    rocksdb_compact_range_cf(rocks_db_of(space->db)->rocks, rocks_space_of(space)->handle,
+                             first, range->first.size, limit, range->limit.size);
     return KV_OK;
 }
 
@@ -732,8 +624,8 @@ static uint64_t sum_property(struct rocks_db *self, const char *property)
     uint64_t sum = 0, number;
     pthread_mutex_lock(&self->mutex);
     for (size_t i = 0; i < self->family_count; i++)
-        if (rocksdb_property_int_cf(self->rocks[0], self->families[i].handles[0], property,
-                                    &number) == 0)
+        if (rocksdb_property_int_cf(self->rocks, self->families[i].handle, property, &number) ==
+            0)
             sum += number;
     pthread_mutex_unlock(&self->mutex);
     return sum;
@@ -774,7 +666,7 @@ static kv_code rocks_stats(kv_db *db, void (*visit)(void *context, const kv_stat
         const kv_stat stat = { own[i].name, NULL, sum_property(self, own[i].property) };
         visit(context, &stat);
     }
-    char *text = rocksdb_property_value(self->rocks[0], "rocksdb.dbstats");
+    char *text = rocksdb_property_value(self->rocks, "rocksdb.dbstats");
     if (text != NULL) {
         const kv_stat stat = { "rocksdb.dbstats", text, 0 };
         visit(context, &stat);
@@ -787,7 +679,7 @@ static kv_code rocks_checkpoint(kv_db *db, const char *dir, kv_status *status)
 {
     char *error = NULL;
     rocksdb_checkpoint_t *maker =
-        rocksdb_checkpoint_object_create(rocks_db_of(db)->rocks[0], &error);
+        rocksdb_checkpoint_object_create(rocks_db_of(db)->rocks, &error);
     if (error == NULL) {
         rocksdb_checkpoint_create(maker, dir, 0, &error);
         rocksdb_checkpoint_object_destroy(maker);
@@ -803,7 +695,7 @@ static bool rocks_recognise(const char *dir)
 
 const kv_driver rocksdb_driver = {
     .version = KV_DRIVER_VERSION,
-    .caps = KV_CAP_DURABLE | KV_CAP_SPACES | KV_CAP_PINNED | KV_CAP_VERIFY | KV_CAP_FOLLOW,
+    .caps = KV_CAP_DURABLE | KV_CAP_SPACES | KV_CAP_PINNED | KV_CAP_VERIFY,
     .name = "rocksdb",
     .engine_version = ROCKS_VERSION,
     .options = rocks_option_specs,
@@ -847,5 +739,4 @@ const kv_driver rocksdb_driver = {
     .stats = rocks_stats,
     .checkpoint = rocks_checkpoint,
     .recognise = rocks_recognise,
-    .catch_up = rocks_catch_up,
 };

@@ -131,7 +131,7 @@ static kv_code engine_open(kv_db *db, unsigned flags, kv_status *status)
     struct kv_core *core = db->core;
     bool durable = (db->driver->caps & KV_CAP_DURABLE) != 0;
     db->dir = durable ? core->folder.path : "";
-    db->flags = flags & (unsigned)(KV_OPEN_READ | KV_FOLLOW);
+    db->flags = flags & KV_OPEN_READ;
     if (!durable || core->folder.fresh)
         db->flags |= KV_CREATE;
 
@@ -156,14 +156,6 @@ kv_code kv_open(const kv_options *options, unsigned flags, kv_db **out, kv_statu
     const kv_driver *driver = kv_driver_find(backend);
     if (driver == NULL)
         return kv_fail(status, KV_INVALID, "there is no driver %s", backend);
-    if ((flags & KV_FOLLOW) != 0 && (driver->caps & KV_CAP_FOLLOW) == 0)
-        return kv_fail(status, KV_UNSUPPORTED,
-                       "%s cannot be read while another process writes it: serve from the "
-                       "process that writes, or move the data to an engine that can, with "
-                       "statekv migrate (statekv drivers lists them)",
-                       driver->name);
-    if ((flags & KV_FOLLOW) != 0)
-        flags |= KV_OPEN_READ;
     if ((flags & KV_OPEN_READ) != 0)
         flags &= ~(unsigned)KV_CREATE;
 
@@ -220,13 +212,6 @@ kv_code kv_close(kv_db *db, kv_status *status)
     core_free(core);
     free(db);
     return KV_OK;
-}
-
-kv_code kv_catch_up(kv_db *db, kv_status *status)
-{
-    if ((db->flags & KV_FOLLOW) == 0)
-        return kv_fail(status, KV_BAD_STATE, "%s was not opened with KV_FOLLOW", db->dir);
-    return db->driver->catch_up(db, status);
 }
 
 const kv_driver *kv_db_driver(const kv_db *db)

@@ -30,8 +30,7 @@ enum kv_caps {
     KV_CAP_DURABLE = 1u << 0, /* contents outlive the process */
     KV_CAP_SPACES = 1u << 1,  /* native spaces; else the core prefixes every key */
     KV_CAP_PINNED = 1u << 2,  /* get lends memory instead of copying */
-    KV_CAP_VERIFY = 1u << 3,  /* honours kv_read.verify */
-    KV_CAP_FOLLOW = 1u << 4   /* opens with KV_FOLLOW what another process writes */
+    KV_CAP_VERIFY = 1u << 3   /* honours kv_read.verify */
 };
 
 /* Base of every driver's handles: embed it as the first member. */
@@ -175,10 +174,6 @@ struct kv_driver {
     /* Tell whether `dir` holds files of this engine, whoever made them. */
     bool (*recognise)(const char *dir);
     /* Members above are version 1. */
-
-    /* Move on to what the writer has done; snapshots and iterators stay where they are.
-     * KV_BUSY: they hold it up. Required with KV_CAP_FOLLOW. */
-    kv_code (*catch_up)(kv_db *db, kv_status *status);
 };
 
 /* The driver called `name` or one of CometBFT's names for it, or NULL. */

@@ -187,8 +187,6 @@ static kv_code marker_open(struct kv_folder *folder, const char *marker, unsigne
 
 static kv_code marker_lock(const struct kv_folder *folder, unsigned flags, kv_status *status)
 {
-    if ((flags & KV_FOLLOW) != 0)
-        return KV_OK; /* the lock is the writer's */
     int mode = (flags & KV_OPEN_READ) != 0 ? LOCK_SH : LOCK_EX;
     bool locked = flock(folder->marker, mode | LOCK_NB) == 0;
     struct stat info;

@@ -235,17 +235,15 @@ KV_API const char *kv_options_text(const kv_options *options, const char *name);
 /* ---- Databases ---------------------------------------------------------- */
 
 enum kv_open_flags {
-    KV_CREATE = 1u << 0,    /* make what is missing, parent folders included */
-    KV_OPEN_READ = 1u << 1, /* change nothing: every write is KV_READ_ONLY */
-    KV_FOLLOW = 1u << 2     /* KV_OPEN_READ beside the process that writes: kv_catch_up */
+    KV_CREATE = 1u << 0,   /* make what is missing, parent folders included */
+    KV_OPEN_READ = 1u << 1 /* change nothing: every write is KV_READ_ONLY */
 };
 
 /*
  * Open the database that `options` name. They are copied and may be freed at
  * once. KV_NOT_FOUND: nothing there and no KV_CREATE. KV_BUSY: open already,
  * here or in another process. KV_INVALID: the folder holds another engine.
- * Any number may have it open for reading, but none while one writes, unless they
- * follow it. KV_UNSUPPORTED: the engine cannot be followed (KV_CAP_FOLLOW of driver.h).
+ * Any number may have it open for reading, but none while one writes.
  */
 KV_API KV_MUST_CHECK kv_code kv_open(const kv_options *options, unsigned flags, kv_db **out,
                                      kv_status *status);
@@ -253,15 +251,6 @@ KV_API KV_MUST_CHECK kv_code kv_open(const kv_options *options, unsigned flags, 
 /* Close. KV_BUSY over live iterators, snapshots or batches: the message counts
  * them and the database stays open. Any other answer: it is closed. */
 KV_API KV_MUST_CHECK kv_code kv_close(kv_db *db, kv_status *status);
-
-/*
- * For a database opened with KV_FOLLOW: see from now on what its writer has done
- * so far. Until the first call, and between calls, it stands still; snapshots and
- * iterators keep the moment they were made at. KV_BUSY: snapshots of the moment
- * before the last one are still there; release them and call again. Spaces that
- * the writer makes are seen at the next opening.
- */
-KV_API KV_MUST_CHECK kv_code kv_catch_up(kv_db *db, kv_status *status);
 
 KV_API const kv_driver *kv_db_driver(const kv_db *db);
 KV_API const char *kv_db_dir(const kv_db *db);

@@ -40,16 +40,15 @@ static bool is_complete(const kv_driver *driver)
         driver->space_open != NULL && driver->space_close != NULL && driver->space_list != NULL;
     return driver->name != NULL && driver->engine_version != NULL && driver->options != NULL &&
            driver->open != NULL && driver->close != NULL &&
-           (spaces || (driver->caps & KV_CAP_SPACES) == 0) &&
-           (driver->catch_up != NULL || (driver->caps & KV_CAP_FOLLOW) == 0) &&
-           driver->get != NULL && driver->snapshot_take != NULL &&
-           driver->snapshot_release != NULL && driver->iter_open != NULL &&
-           driver->iter_close != NULL && driver->iter_first != NULL &&
-           driver->iter_last != NULL && driver->iter_seek != NULL &&
-           driver->iter_next != NULL && driver->iter_prev != NULL &&
-           driver->batch_open != NULL && driver->batch_close != NULL &&
-           driver->batch_put != NULL && driver->batch_delete != NULL &&
-           driver->batch_clear != NULL && driver->batch_commit != NULL;
+           (spaces || (driver->caps & KV_CAP_SPACES) == 0) && driver->get != NULL &&
+           driver->snapshot_take != NULL && driver->snapshot_release != NULL &&
+           driver->iter_open != NULL && driver->iter_close != NULL &&
+           driver->iter_first != NULL && driver->iter_last != NULL &&
+           driver->iter_seek != NULL && driver->iter_next != NULL &&
+           driver->iter_prev != NULL && driver->batch_open != NULL &&
+           driver->batch_close != NULL && driver->batch_put != NULL &&
+           driver->batch_delete != NULL && driver->batch_clear != NULL &&
+           driver->batch_commit != NULL;
 }
 
 static bool has_sizes(const kv_driver *driver)

@@ -11,8 +11,7 @@ static const struct argp argp = {
     NULL,
     "List the storage engines built in, with version and capabilities: durable (contents "
     "outlive the process), spaces (kept by the engine itself), pinned (reads lend memory "
-    "instead of copying), verify (checksums are checked again on demand), follow (served while "
-    "another process writes).\v"
+    "instead of copying), verify (checksums are checked again on demand).\v"
     "Name one in --db or db_backend. `statekv options DRIVER' lists what can be set.",
     NULL,
     NULL,
@@ -25,8 +24,7 @@ static const struct {
 } capabilities[] = { { KV_CAP_DURABLE, "durable" },
                      { KV_CAP_SPACES, "spaces" },
                      { KV_CAP_PINNED, "pinned" },
-                     { KV_CAP_VERIFY, "verify" },
-                     { KV_CAP_FOLLOW, "follow" } };
+                     { KV_CAP_VERIFY, "verify" } };
 
 enum { CAPABILITIES = sizeof(capabilities) / sizeof(capabilities[0]) };
 

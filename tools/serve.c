@@ -6,13 +6,9 @@
 
 #include <inttypes.h>
 #include <signal.h>
-#include <time.h>
-
-enum { FOLLOW_MS = 100 }; /* between two looks at what the writer has done */
 
 struct serve {
     const char *laddr, *metrics, *record, *teach, *log_level, *log_format;
-    bool follow;
 };
 
 enum {
@@ -20,7 +16,6 @@ enum {
     OPTION_METRICS,
     OPTION_RECORD,
     OPTION_TEACH,
-    OPTION_FOLLOW,
     OPTION_LOG_LEVEL,
     OPTION_LOG_FORMAT
 };
@@ -36,10 +31,6 @@ static const struct argp_option options[] = {
       "Record traffic; gzip when it ends in .gz (query.record)", 0 },
     { "teach", OPTION_TEACH, "ADDRESS", 0,
       "Serve reconnect to learners at tcp://HOST:PORT, too: see statekv teach", 0 },
-    { "follow", OPTION_FOLLOW, NULL, 0,
-      "Serve a state that another process writes, and move on with it; on engines that can "
-      "follow (statekv drivers)",
-      0 },
     { "log-level", OPTION_LOG_LEVEL, "LEVEL", 0,
       "What to tell on standard error: none, error, warn, info or debug (query.log_level)", 0 },
     { "log-format", OPTION_LOG_FORMAT, "FORMAT", 0,
@@ -69,9 +60,6 @@ static error_t parse(int key, char *argument, struct argp_state *parser)
     case OPTION_LOG_FORMAT:
         serve->log_format = argument;
         return 0;
-    case OPTION_FOLLOW:
-        serve->follow = true;
-        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -98,14 +86,7 @@ static kv_code set(kv_options *into, const char *name, const char *value, kv_sta
 static kv_code open_server(struct state_place *place, const struct globals *globals,
                            const struct serve *serve, query_server **server, kv_status *status)
 {
-    kv_code code =
-        state_place_open(place, globals, serve->follow ? KV_FOLLOW : KV_OPEN_READ, status);
-    if (code == KV_BUSY && !serve->follow) {
-        char why[KV_MESSAGE_SIZE];
-        snprintf(why, sizeof(why), "%s", status->message);
-        *status = (kv_status)KV_STATUS_INIT;
-        return kv_fail(status, code, "%s; with --follow it is served beside its writer", why);
-    }
+    kv_code code = state_place_open(place, globals, KV_OPEN_READ, status);
     if (code == KV_OK)
         code = set(place->options, "query.laddr", serve->laddr, status);
     if (code == KV_OK)
@@ -133,27 +114,6 @@ static kv_code open_teacher(const struct state_place *place, const struct serve 
                                   status);
 }
 
-/* Until a signal ends it: move on with the writer, if there is one to follow. */
-static void wait_for_end(const sigset_t *signals, const struct serve *serve,
-                         struct state_place *place, query_server *server)
-{
-    const struct timespec rest = { .tv_nsec = (long)FOLLOW_MS * 1000 * 1000 };
-    int caught = 0;
-    if (!serve->follow) {
-        sigwait(signals, &caught);
-        return;
-    }
-    while (sigtimedwait(signals, NULL, &rest) < 0) {
-        kv_status status = KV_STATUS_INIT;
-        uint64_t before = state_version(place->state);
-        kv_code code = state_follow(place->state, &status);
-        if (code != KV_OK && code != KV_BUSY)
-            query_server_log(server, QUERY_LOG_ERROR, "follow_failed", status.message);
-        if (state_version(place->state) != before)
-            query_server_notify(server);
-    }
-}
-
 static int run(struct globals *globals, int argc, char **argv)
 {
     struct serve serve = { 0 };
@@ -161,6 +121,7 @@ static int run(struct globals *globals, int argc, char **argv)
 
     /* Blocked before there are threads, so that only sigwait sees them. */
     sigset_t signals;
+    int caught = 0;
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
@@ -182,7 +143,7 @@ static int run(struct globals *globals, int argc, char **argv)
             printf(", teaching at port %u", reconnect_server_port(teacher));
         printf("\n");
         fflush(stdout);
-        wait_for_end(&signals, &serve, &place, server);
+        sigwait(&signals, &caught);
     }
     reconnect_server_stop(teacher, NULL);
     if (server != NULL)

@@ -248,8 +248,6 @@ static kv_code open_inside(struct state *self, unsigned flags, kv_status *status
         code = open_version(self, status);
     if (code != KV_OK)
         return code;
-    if (self->follows)
-        return state_follow_first(self, status);
     if (self->head.pending != META_PENDING_NONE && self->read_only)
         return kv_fail(status, KV_BAD_STATE,
                        "the state in '%s' has an unfinished commit: open it for writing once",
@@ -272,8 +270,7 @@ kv_code state_open(kv_db *db, const kv_options *options, unsigned flags, struct 
     pthread_cond_init(&self->upkeep_wake, NULL);
     pthread_cond_init(&self->upkeep_idle, NULL);
     self->store.db = db;
-    self->follows = (flags & KV_FOLLOW) != 0;
-    self->read_only = self->follows || (flags & KV_OPEN_READ) != 0;
+    self->read_only = (flags & KV_OPEN_READ) != 0;
     self->options = options_read(options);
     kv_code code = claim(self, status);
     if (code != KV_OK) {

@@ -51,15 +51,6 @@ KV_API extern const kv_option_table state_option_table;
 KV_API KV_MUST_CHECK kv_code state_open(kv_db *db, const kv_options *options, unsigned flags,
                                         state **out, kv_status *status);
 
-/*
- * For a state opened with KV_FOLLOW, in a database opened so: see what the writer has
- * committed since. Views keep their version. The working set's thread calls it, now and
- * then. KV_BUSY: views older than the version before this one hold it up; a later call
- * succeeds once they are closed. After any other fault, too, the state is as it was. A
- * writer that goes back (state_load_version) is believed after a few calls.
- */
-KV_API KV_MUST_CHECK kv_code state_follow(state *state, kv_status *status);
-
 /* KV_BUSY over live views. Uncommitted changes are dropped. */
 KV_API KV_MUST_CHECK kv_code state_close(state *state, kv_status *status);
 

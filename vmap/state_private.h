@@ -62,8 +62,6 @@ struct state {
     struct vtree_pool *pool;
     struct state_options options;
     bool read_only;
-    bool follows;            /* another process writes it */
-    unsigned behind_looks;   /* a follower's, that found less than it knows */
     struct state *next_open; /* all open states */
 
     /* The working set: one thread's. */
@@ -124,11 +122,6 @@ KV_MUST_CHECK kv_code state_map_insert(struct state *self, vmap *map, kv_status 
 size_t state_map_place(const struct state *self, const char *name, bool *exact);
 bool state_has_views(struct state *self);
 bool state_push_dropped(struct state *self, uint32_t map, uint64_t last);
-
-/* ---- follow.c ----------------------------------------------------------- */
-
-/* At opening: wait out a commit that is half way, and hold on to the version found. */
-KV_MUST_CHECK kv_code state_follow_first(struct state *self, kv_status *status);
 
 /* ---- savepoint.c -------------------------------------------------------- */
 

@@ -477,7 +477,7 @@ static void table_fill(kv_driver *table, const kv_driver *inner)
 {
     *table = shim_table;
     table->version = inner->version;
-    table->caps = inner->caps & ~(unsigned)KV_CAP_FOLLOW; /* the shim does not pass it on */
+    table->caps = inner->caps;
     table->engine_version = inner->engine_version;
     table->options = inner->options;
     table->key_size_max = inner->key_size_max;
