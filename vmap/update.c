@@ -115,7 +115,7 @@ static kv_code chunk_two_levels(struct vtree_chunk *chunk, struct vtree_reader *
 {
     struct vtree_update *update = chunk->update;
     struct sweep_items leaves = { NULL, 0, 0 };
-    struct sweep_item *own = malloc(chunk->item_count * sizeof(*own));
+    struct sweep_item *own = malloc((chunk->item_count + 1) * sizeof(*own));
     kv_code code = own == NULL ? no_memory(&chunk->status) : KV_OK;
     if (code == KV_OK)
         code = sweep_plan(reader, &update->top, update->leaves, chunk->items, chunk->item_count,

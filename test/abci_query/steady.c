@@ -31,6 +31,7 @@ static atomic_uint_fast64_t allocations;
 #endif
 
 #ifdef COUNTED_BY_SANITIZER
+/* NOLINTNEXTLINE(bugprone-reserved-identifier): the name that the sanitizers give it */
 int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void *,
                                                                   size_t),
                                               void (*free_hook)(const volatile void *));
