@@ -119,10 +119,6 @@ typedef enum query_log_level {
     QUERY_LOG_DEBUG  /* every call */
 } query_log_level;
 
-/* Add a line of the caller's own to the server's log. Any thread. */
-KV_API void query_server_log(query_server *server, query_log_level level, const char *event,
-                             const char *message);
-
 /* Visit the server's figures ("requests", "errors", "connections", ...). */
 KV_API void query_server_stats(query_server *server,
                                void (*visit)(void *context, const kv_stat *stat),

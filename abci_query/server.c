@@ -375,13 +375,6 @@ kv_code query_server_open(const kv_options *options, const query_app *app, query
     return KV_OK;
 }
 
-void query_server_log(query_server *server, query_log_level level, const char *event,
-                      const char *message)
-{
-    struct query_log_field why = { "why", message, 0 };
-    query_log_event(&server->log, level, event, &why, 1);
-}
-
 void query_server_close(query_server *server)
 {
     if (server == NULL)

@@ -35,6 +35,10 @@ struct kv_space_core {
     char name[KV_SPACE_NAME_SIZE_MAX + 1];
 };
 
+/* Whether a driver could be called so; of anything else in a file it is damage,
+ * and not fit to be shown. */
+bool kv_driver_is_name(const char *name);
+
 /* The whole of a space, or of a database without native spaces. */
 extern const kv_range kv_everything;
 

@@ -77,10 +77,12 @@ struct kv_batch {
     kv_status status;         /* the first fault while gathering */
 };
 
+enum { KV_DRIVER_NAME_SIZE_MAX = 32 };
+
 struct kv_driver {
     unsigned version; /* KV_DRIVER_VERSION this table was written for */
     unsigned caps;
-    const char *name;
+    const char *name;              /* a-z 0-9 . _ -, at most KV_DRIVER_NAME_SIZE_MAX bytes */
     const char *engine_version;    /* "RocksDB 7.8.3" */
     const kv_option_spec *options; /* ended by a NULL name */
     uint64_t key_size_max, value_size_max;
@@ -183,7 +185,7 @@ KV_API const kv_driver *kv_driver_find(const char *name);
 KV_API const kv_driver *kv_driver_at(size_t index);
 
 /* Add a driver at run time, for tests and shims. Not thread-safe. KV_INVALID:
- * a required call is missing, or the name is taken. */
+ * a required call is missing, or the name is not one or is taken. */
 KV_API KV_MUST_CHECK kv_code kv_driver_register(const kv_driver *driver, kv_status *status);
 
 #endif /* KV_DRIVER_H */

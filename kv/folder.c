@@ -1,6 +1,6 @@
 /* folder.c - marker, lock and recognition of database folders. */
 #include "kv/folder.h"
-#include "kv/driver.h"
+#include "kv/core.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -198,12 +198,6 @@ static kv_code marker_lock(const struct kv_folder *folder, unsigned flags, kv_st
     return fail_errno(status, "lock", folder->path);
 }
 
-/* The names of drivers; anything else is damage, and not fit to be shown. */
-static bool is_engine_name(const char *name)
-{
-    return name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-")] == '\0';
-}
-
 /* Check whose the locked marker is; an empty one was cut short by a crash
  * before any engine saw the folder, and is written anew. */
 static kv_code marker_check(struct kv_folder *folder, const kv_driver *driver, unsigned flags,
@@ -225,7 +219,7 @@ static kv_code marker_check(struct kv_folder *folder, const kv_driver *driver, u
 
     char engine[FOLDER_MARKER_SIZE_MAX + 1], state[FOLDER_STATE_SIZE + 1];
     if (sscanf(text, "statekv database 1\nengine %128s\nstate %5s", engine, state) != 2 ||
-        (strcmp(state, "made") != 0 && strcmp(state, "new") != 0) || !is_engine_name(engine))
+        (strcmp(state, "made") != 0 && strcmp(state, "new") != 0) || !kv_driver_is_name(engine))
         return kv_fail(status, KV_CORRUPT, "%s/" KV_FOLDER_MARKER " is not a statekv marker",
                        folder->path);
     if (strcmp(engine, driver->name) != 0 && kv_driver_find(engine) == NULL)

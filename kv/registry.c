@@ -1,6 +1,6 @@
 /* registry.c - the drivers built in and those added at run time. */
 #include "drivers/drivers.h"
-#include "kv/driver.h"
+#include "kv/core.h"
 
 #include <string.h>
 
@@ -32,6 +32,12 @@ const kv_driver *kv_driver_find(const char *name)
         if (strcmp(driver->name, name) == 0)
             return driver;
     return NULL;
+}
+
+bool kv_driver_is_name(const char *name)
+{
+    size_t size = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789._-");
+    return size > 0 && size <= KV_DRIVER_NAME_SIZE_MAX && name[size] == '\0';
 }
 
 static bool is_complete(const kv_driver *driver)
@@ -68,6 +74,9 @@ kv_code kv_driver_register(const kv_driver *driver, kv_status *status)
                        driver->version, KV_DRIVER_VERSION);
     if (!is_complete(driver))
         return kv_fail(status, KV_INVALID, "driver %s lacks a required member", name);
+    if (!kv_driver_is_name(name))
+        return kv_fail(status, KV_INVALID, "a driver's name is 1 to %d of a-z 0-9 . _ -",
+                       KV_DRIVER_NAME_SIZE_MAX);
     if (!has_sizes(driver))
         return kv_fail(status, KV_INVALID, "driver %s gives a size or limit out of range",
                        name);

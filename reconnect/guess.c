@@ -53,10 +53,7 @@ kv_code pages_guess(reconnect_learner *learner, struct want *want, kv_status *st
     kv_code code = KV_OK;
     while (code == KV_OK && (own < pages->own.count || all < pages->all.count)) {
         const struct entry *old = &pages->own.list[own], *new = &pages->all.list[all];
-        int order = own == pages->own.count ? 1
-                    : all == pages->all.count
-                        ? -1
-                        : kv_compare(pages_key(pages, old), pages_key(pages, new));
+        int order = pages_order(pages, own, all);
         code = order < 0 ? add_guess(guess, pages_key(pages, old), kv_bytes(NULL, 0))
                          : add_guess(guess, pages_key(pages, new), new->value);
         own += order <= 0;

@@ -84,6 +84,27 @@ kv_code pages_add_node(struct pages *pages, size_t at, const vmap_node *node)
     return KV_OK;
 }
 
+int pages_order(const struct pages *pages, size_t own, size_t all)
+{
+    if (own == pages->own.count)
+        return 1;
+    if (all == pages->all.count)
+        return -1;
+    return kv_compare(pages_key(pages, &pages->own.list[own]),
+                      pages_key(pages, &pages->all.list[all]));
+}
+
+kv_range pages_range_of(const struct pages *pages, size_t i, const kv_range *whole)
+{
+    const struct entries *all = &pages->all;
+    kv_range range = *whole;
+    if (i > 0)
+        range.first = pages_key(pages, &all->list[i]);
+    if (i + 1 < all->count)
+        range.limit = pages_key(pages, &all->list[i + 1]);
+    return range;
+}
+
 bool pages_same_node(const vmap_node *a, const vmap_node *b)
 {
     return a->size == b->size && a->height == b->height &&

@@ -54,6 +54,10 @@ struct entry *pages_add(struct pages *pages, struct entries *entries, kv_slice k
                         const vmap_node *node);
 /* Put a node at place `at` of those to fold. KV_NO_MEMORY. */
 KV_MUST_CHECK kv_code pages_add_node(struct pages *pages, size_t at, const vmap_node *node);
+/* How our entry `own` sorts against entry `all` of the page, either may be past the last. */
+int pages_order(const struct pages *pages, size_t own, size_t all);
+/* What entry `i` of the page reaches over, of a page that is `whole`. */
+kv_range pages_range_of(const struct pages *pages, size_t i, const kv_range *whole);
 bool pages_same_node(const vmap_node *a, const vmap_node *b);
 KV_MUST_CHECK kv_code pages_no_memory(kv_status *status);
 /* Say what is wrong with the page: KV_UNPROVEN. */

@@ -120,10 +120,7 @@ static kv_code settle_leaves(reconnect_learner *learner, const struct want *want
     kv_code code = KV_OK;
     while (code == KV_OK && (own < pages->own.count || all < pages->all.count)) {
         const struct entry *old = &pages->own.list[own], *new = &pages->all.list[all];
-        int order = own == pages->own.count ? 1
-                    : all == pages->all.count
-                        ? -1
-                        : kv_compare(pages_key(pages, old), pages_key(pages, new));
+        int order = pages_order(pages, own, all);
         if (order < 0) {
             code = stage_remove(&learner->stage, map, pages_key(pages, old), status);
             learner->figures.leaves_removed++;

@@ -34,9 +34,7 @@ static kv_code take_pushed_pages(reconnect_learner *learner, const struct want *
     for (size_t i = 0; i < pages->all.count && code == KV_OK; i++) {
         const struct entry *entry = &pages->all.list[i];
         kv_slice first = pages_key(pages, entry);
-        kv_range range = { i == 0 ? whole.first : first,
-                           i + 1 < pages->all.count ? pages_key(pages, &pages->all.list[i + 1])
-                                                    : whole.limit };
+        kv_range range = pages_range_of(pages, i, &whole);
         bool have = entry->own != SIZE_MAX;
         code = visit(learner, want, first, &range, &entry->node, have, status);
         if (code == KV_OK && have)

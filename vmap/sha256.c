@@ -25,6 +25,21 @@ static void digest_plain(const void *bytes, size_t size, vmap_digest *out)
     sha256_digest(&context, sizeof(out->bytes), out->bytes);
 }
 
+static void pair_plain(uint8_t *const blocks[2], vmap_digest *const out[2])
+{
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t bits;
+        memcpy(&bits, blocks[i] + TAIL_SIZE - LENGTH_SIZE, sizeof(bits));
+        digest_plain(blocks[i], (size_t)(__builtin_bswap64(bits) / 8), out[i]);
+    }
+}
+
+static void many_plain(const kv_slice *messages, vmap_digest *out, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        digest_plain(messages[i].data, messages[i].size, &out[i]);
+}
+
 #if defined(__x86_64__)
 
 #include <cpuid.h>
@@ -143,11 +158,7 @@ SHA_TARGET void vmap_sha256_pair(uint8_t *const blocks[2], vmap_digest *const ou
 {
     struct words words[2] = { first_words(), first_words() };
     if (!has_instructions()) {
-        for (unsigned i = 0; i < 2; i++) {
-            uint64_t bits;
-            memcpy(&bits, blocks[i] + TAIL_SIZE - LENGTH_SIZE, sizeof(bits));
-            digest_plain(blocks[i], (size_t)(__builtin_bswap64(bits) / 8), out[i]);
-        }
+        pair_plain(blocks, out);
         return;
     }
     for (size_t at = 0; at < TAIL_SIZE; at += SHA256_BLOCK_SIZE) {
@@ -198,8 +209,7 @@ SHA_TARGET void vmap_sha256_many(const kv_slice *messages, vmap_digest *out, siz
     bool busy[LANES] = { false, false };
     size_t begun = 0;
     if (!has_instructions()) {
-        for (size_t i = 0; i < count; i++)
-            digest_plain(messages[i].data, messages[i].size, &out[i]);
+        many_plain(messages, out, count);
         return;
     }
     for (;;) {
@@ -232,17 +242,12 @@ SHA_TARGET void vmap_sha256_many(const kv_slice *messages, vmap_digest *out, siz
 
 void vmap_sha256_pair(uint8_t *const blocks[2], vmap_digest *const out[2])
 {
-    for (unsigned i = 0; i < 2; i++) {
-        uint64_t bits;
-        memcpy(&bits, blocks[i] + TAIL_SIZE - LENGTH_SIZE, sizeof(bits));
-        digest_plain(blocks[i], (size_t)(__builtin_bswap64(bits) / 8), out[i]);
-    }
+    pair_plain(blocks, out);
 }
 
 void vmap_sha256_many(const kv_slice *messages, vmap_digest *out, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        digest_plain(messages[i].data, messages[i].size, &out[i]);
+    many_plain(messages, out, count);
 }
 
 #endif

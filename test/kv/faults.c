@@ -56,6 +56,19 @@ static void expect_refuses(kv_db *db, kv_space *space)
     cr_expect_str_eq(scratch_get(space, "k", got), "v");
 }
 
+Test(faults, names_of_drivers_are_few_plain_letters)
+{
+    static const char *const bad[] = { "",     "Rocks", "a b",
+                                       "\xff", "a/b",   "a-name-longer-than-thirty-two-bytes" };
+    kv_driver driver = memory_driver;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        kv_status status = KV_STATUS_INIT;
+        driver.name = bad[i];
+        cr_expect_eq(kv_driver_register(&driver, &status), KV_INVALID, "%s", bad[i]);
+        cr_expect_not_null(strstr(status.message, "name"), "%s", status.message);
+    }
+}
+
 /* After a failed sync or a full disk nothing is written, with that reason,
  * until the database is opened anew. */
 Test(faults, writes_stop)

@@ -1,21 +1,8 @@
 #!/usr/bin/env bash
 # program.sh - statekv teach and reconnect as processes: three teachers on different engines
 # and at different versions, a learner on another engine, then nothing left to do.
-set -eu
-statekv=${STATEKV_BUILD:?}/tools/statekv
-[ -x "$statekv" ] || { echo "no statekv program"; exit 77; }
-tmp=$(mktemp -d /tmp/reconnect-program-XXXXXX)
-teachers=()
-cleanup() {
-    [ ${#teachers[@]} -eq 0 ] || kill "${teachers[@]}" 2>/dev/null || true
-    wait || true
-    rm -rf "$tmp"
-}
-trap cleanup EXIT
+. "$(dirname "$0")/lib.sh"
 
-pairs() { # FIRST LIMIT SALT
-    for ((i = $1; i < $2; i++)); do printf '%016x\t%08x%08x\n' "$i" "$i" "$3"; done
-}
 pairs 0 2000 0 >"$tmp/old.tsv"
 pairs 500 1500 7 >"$tmp/new.tsv"
 for ((i = 100; i < 200; i++)); do printf '%016x\n' "$i"; done >"$tmp/gone.tsv"

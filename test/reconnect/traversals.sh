@@ -1,21 +1,8 @@
 #!/usr/bin/env bash
 # traversals.sh - statekv reconnect by each --traversal, from `teach` and from `serve --teach`,
 # between different engines; an unknown traversal is refused.
-set -eu
-statekv=${STATEKV_BUILD:?}/tools/statekv
-[ -x "$statekv" ] || { echo "no statekv program"; exit 77; }
-tmp=$(mktemp -d /tmp/reconnect-traversals-XXXXXX)
-teachers=()
-cleanup() {
-    [ ${#teachers[@]} -eq 0 ] || kill "${teachers[@]}" 2>/dev/null || true
-    wait || true
-    rm -rf "$tmp"
-}
-trap cleanup EXIT
+. "$(dirname "$0")/lib.sh"
 
-pairs() { # FIRST LIMIT SALT
-    for ((i = $1; i < $2; i++)); do printf '%016x\t%08x%08x\n' "$i" "$i" "$3"; done
-}
 pairs 0 1000 0 >"$tmp/old.tsv"
 pairs 300 600 7 >"$tmp/new.tsv"
 for ((i = 50; i < 90; i++)); do printf '%016x\n' "$i"; done >"$tmp/gone.tsv"
