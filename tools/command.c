@@ -22,7 +22,7 @@ static const struct argp_option global_options[] = {
       "config.toml will do",
       0 },
     { "set", OPTION_SET, "NAME=VALUE", 0,
-      "Set one option of the file, such as kv.rocksdb.block_cache=512MiB; may be given often",
+      "Set one option of the file, such as kv.rocksdb.memory_budget=1GiB; may be given often",
       0 },
     { "db", OPTION_DB, "BACKEND:DIR", 0,
       "Use this engine in this folder, such as rocksdb:data; goes before the file", 0 },
@@ -197,16 +197,21 @@ static kv_code split(const char *text, char mark, char **head, const char **tail
     return *head != NULL ? KV_OK : kv_fail(status, KV_NO_MEMORY, "no memory for %s", text);
 }
 
-static kv_code set_all(const struct globals *globals, kv_options *options, kv_status *status)
+/* Set what --set says, if all went well so far; `*options` are freed if anything did not. */
+static kv_code set_all(const struct globals *globals, kv_code code, kv_options **options,
+                       kv_status *status)
 {
-    kv_code code = KV_OK;
     for (size_t i = 0; code == KV_OK && i < globals->sets_count; i++) {
         char *name = NULL;
         const char *value = NULL;
         code = split(globals->sets[i], '=', &name, &value, status);
         if (code == KV_OK)
-            code = kv_options_set(options, name, value, status);
+            code = kv_options_set(*options, name, value, status);
         free(name);
+    }
+    if (code != KV_OK) {
+        kv_options_free(*options);
+        *options = NULL;
     }
     return code;
 }
@@ -221,13 +226,7 @@ kv_code command_db_options(const struct globals *globals, const char *db, kv_opt
     if (code == KV_OK)
         code = kv_options_new(backend, dir, command_tables, out, status);
     free(backend);
-    if (code == KV_OK)
-        code = set_all(globals, *out, status);
-    if (code != KV_OK) {
-        kv_options_free(*out);
-        *out = NULL;
-    }
-    return code;
+    return set_all(globals, code, out, status);
 }
 
 kv_code command_all_options(const struct globals *globals, kv_options **out, kv_status *status)
@@ -252,13 +251,22 @@ kv_code command_all_options(const struct globals *globals, kv_options **out, kv_
             code = kv_options_set(*out, "db_dir", dir, status);
         free(backend);
     }
-    if (code == KV_OK)
-        code = set_all(globals, *out, status);
-    if (code != KV_OK) {
-        kv_options_free(*out);
-        *out = NULL;
-    }
-    return code;
+    return set_all(globals, code, out, status);
+}
+
+void command_block_ends(sigset_t *ends)
+{
+    sigemptyset(ends);
+    sigaddset(ends, SIGTERM);
+    sigaddset(ends, SIGINT);
+    pthread_sigmask(SIG_BLOCK, ends, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+void command_wait_end(const sigset_t *ends)
+{
+    int caught = 0;
+    sigwait(ends, &caught);
 }
 
 kv_code command_open(const struct globals *globals, unsigned flags, kv_db **out,

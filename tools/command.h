@@ -20,6 +20,7 @@
 #include "kv/kv.h"
 
 #include <argp.h>
+#include <signal.h>
 
 /* What a shell learns. */
 enum {
@@ -68,6 +69,12 @@ uint64_t command_number(const struct argp_state *parser, const char *option, con
 int command_fail(const kv_status *status);
 /* The same for a fault of our own. */
 int command_fail_with(kv_code code, const char *format, ...) KV_PRINTF(2, 3);
+
+/* For a service: hold back SIGTERM and SIGINT, before there are threads, so that only
+ * command_wait_end sees them, and ignore SIGPIPE. */
+void command_block_ends(sigset_t *ends);
+/* Wait until one of them comes. */
+void command_wait_end(const sigset_t *ends);
 
 /* The tables of the config file beside [kv.*], ended by a NULL. */
 extern const kv_option_table *const command_tables[];

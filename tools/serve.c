@@ -5,7 +5,6 @@
 #include "tools/state_place.h"
 
 #include <inttypes.h>
-#include <signal.h>
 
 struct serve {
     const char *laddr, *metrics, *record, *teach, *log_level, *log_format;
@@ -119,14 +118,8 @@ static int run(struct globals *globals, int argc, char **argv)
     struct serve serve = { 0 };
     command_parse(&argp, &serve, globals, argc, argv);
 
-    /* Blocked before there are threads, so that only sigwait sees them. */
-    sigset_t signals;
-    int caught = 0;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    signal(SIGPIPE, SIG_IGN);
+    sigset_t ends;
+    command_block_ends(&ends);
 
     kv_status status = KV_STATUS_INIT;
     struct state_place place = { 0 };
@@ -143,7 +136,7 @@ static int run(struct globals *globals, int argc, char **argv)
             printf(", teaching at port %u", reconnect_server_port(teacher));
         printf("\n");
         fflush(stdout);
-        sigwait(&signals, &caught);
+        command_wait_end(&ends);
     }
     reconnect_server_stop(teacher, NULL);
     if (server != NULL)

@@ -4,7 +4,6 @@
 #include "tools/state_place.h"
 
 #include <inttypes.h>
-#include <signal.h>
 
 struct teach {
     const char *laddr;
@@ -68,14 +67,8 @@ static int run(struct globals *globals, int argc, char **argv)
     struct teach teach = { 0 };
     command_parse(&argp, &teach, globals, argc, argv);
 
-    /* Blocked before there are threads, so that only sigwait sees them. */
-    sigset_t signals;
-    int caught = 0;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    signal(SIGPIPE, SIG_IGN);
+    sigset_t ends;
+    command_block_ends(&ends);
 
     kv_status status = KV_STATUS_INIT;
     struct state_place place = { 0 };
@@ -85,7 +78,7 @@ static int run(struct globals *globals, int argc, char **argv)
         printf("teaching version %" PRIu64 " at port %u\n", state_version(place.state),
                reconnect_server_port(server));
         fflush(stdout);
-        sigwait(&signals, &caught);
+        command_wait_end(&ends);
         reconnect_server_stop(server, NULL);
     }
     return state_place_close(&place, code, &status, EXIT_DONE);
