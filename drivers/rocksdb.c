@@ -11,6 +11,7 @@
 #include "drivers/engine_handles.h"
 #include "drivers/engine_log.h"
 #include "drivers/rocksdb_options.h"
+#include "drivers/rocksdb_order.h"
 #include "kv/folder.h"
 
 #include <pthread.h>
@@ -53,9 +54,14 @@ struct rocks_iter {
     char *bounds;
 };
 
+/* A batch whose keys ascend but for an eighth at most is written as one in order. */
+enum { ORDER_HEAD_SIZE = 24, ORDER_ASCENTS_MIN = 32 };
+
 struct rocks_batch {
     kv_batch base;
     rocksdb_writebatch_t *writes;
+    unsigned char head[ORDER_HEAD_SIZE]; /* how the last key begins */
+    size_t ascents;                      /* keys that begin greater than the one before */
 };
 
 static struct rocks_db *rocks_db_of(kv_db *db)
@@ -551,14 +557,25 @@ static void rocks_batch_close(kv_batch *batch)
     rocksdb_writebatch_destroy(rocks_batch_of(batch)->writes);
 }
 
+static void note_order(kv_batch *batch, kv_slice key)
+{
+    struct rocks_batch *self = rocks_batch_of(batch);
+    unsigned char head[ORDER_HEAD_SIZE] = { 0 };
+    memcpy(head, key.data, key.size < sizeof(head) ? key.size : sizeof(head));
+    self->ascents += memcmp(head, self->head, sizeof(head)) > 0;
+    memcpy(self->head, head, sizeof(head));
+}
+
 static void rocks_batch_put(kv_batch *batch, kv_space *space, kv_slice key, kv_slice value)
 {
+    note_order(batch, key);
     rocksdb_writebatch_put_cf(rocks_batch_of(batch)->writes, rocks_space_of(space)->handle,
                               key.data, key.size, value.data, value.size);
 }
 
 static void rocks_batch_delete(kv_batch *batch, kv_space *space, kv_slice key)
 {
+    note_order(batch, key);
     rocksdb_writebatch_delete_cf(rocks_batch_of(batch)->writes, rocks_space_of(space)->handle,
                                  key.data, key.size);
 }
@@ -575,14 +592,18 @@ static void rocks_batch_delete_range(kv_batch *batch, kv_space *space, const kv_
 static void rocks_batch_clear(kv_batch *batch)
 {
     rocksdb_writebatch_clear(rocks_batch_of(batch)->writes);
+    rocks_batch_of(batch)->ascents = 0;
 }
 
 static kv_code rocks_batch_commit(kv_batch *batch, unsigned flags, kv_status *status)
 {
     struct rocks_db *self = rocks_db_of(batch->db);
     char *error = NULL;
+    size_t ascents = rocks_batch_of(batch)->ascents;
+    rocks_order_set(ascents >= ORDER_ASCENTS_MIN && ascents >= batch->count / 8 * 7);
     rocksdb_write(self->rocks, write_options(self, flags), rocks_batch_of(batch)->writes,
                   &error);
+    rocks_order_set(false);
     return settle(batch->db, error, status);
 }
 

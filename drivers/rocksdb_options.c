@@ -1,6 +1,8 @@
 /* rocksdb_options.c - the table of options and what each one sets. */
 #include "drivers/rocksdb_options.h"
 
+#include "drivers/rocksdb_order.h"
+
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -178,6 +180,7 @@ kv_code rocks_settings_init(struct rocks_settings *settings, const kv_options *o
     rocksdb_options_set_max_log_file_size(settings->options, 4 * MIB);
     rocksdb_options_set_stats_dump_period_sec(settings->options, 0);
     rocksdb_options_set_stats_persist_period_sec(settings->options, 0);
+    rocks_order_prepare(settings->options);
     return KV_OK;
 }
 

@@ -52,20 +52,20 @@ static uint64_t hash_of(unsigned level, const vmap_digest *digest)
     return hash ^ level;
 }
 
+static uint64_t hash_of_page(const struct vtree_page *page)
+{
+    return hash_of(page->level, vtree_page_digest(page));
+}
+
 static struct shard *shard_of(struct vtree_cache *cache, uint64_t hash)
 {
     return &cache->shards[hash >> 60];
 }
 
-static const vmap_digest *page_digest(const struct vtree_page *page)
-{
-    return &page->digests[page->slots - 1];
-}
-
 static bool page_is(const struct vtree_page *page, unsigned level, const vmap_digest *digest)
 {
     return page->level == level &&
-           memcmp(page_digest(page)->bytes, digest->bytes, VMAP_DIGEST_SIZE) == 0;
+           memcmp(vtree_page_digest(page)->bytes, digest->bytes, VMAP_DIGEST_SIZE) == 0;
 }
 
 static void list_remove(struct shard *shard, struct vtree_page *page)
@@ -119,19 +119,19 @@ static struct vtree_page *find(const struct shard *shard, uint64_t hash, unsigne
     return NULL;
 }
 
-static void slot_add(struct slot *slots, size_t mask, struct vtree_page *page)
+static void slot_add(struct slot *slots, size_t mask, struct slot slot)
 {
-    size_t i = (size_t)page->hash & mask;
+    size_t i = (size_t)slot.hash & mask;
     while (slots[i].page != NULL)
         i = (i + 1) & mask;
-    slots[i] = (struct slot){ page->hash, page };
+    slots[i] = slot;
 }
 
 static void slot_remove(struct shard *shard, const struct vtree_page *page)
 {
     size_t mask;
     struct slot *slots = slots_of(shard, &mask);
-    size_t hole = (size_t)page->hash & mask;
+    size_t hole = (size_t)hash_of_page(page) & mask;
     while (slots[hole].page != page)
         hole = (hole + 1) & mask;
     /* Close the hole: what probed past it moves into it (Knuth, 6.4, algorithm
@@ -159,7 +159,7 @@ static bool slots_grow(struct shard *shard)
         return shard->pages < mask;
     for (size_t i = 0; i <= mask; i++) {
         if (slots[i].page != NULL)
-            slot_add(grown, grown_count - 1, slots[i].page);
+            slot_add(grown, grown_count - 1, slots[i]);
     }
     atomic_store_explicit(&shard->slots, grown, memory_order_relaxed);
     atomic_store_explicit(&shard->slot_count, grown_count, memory_order_relaxed);
@@ -221,12 +221,25 @@ static void make_room(struct vtree_cache *cache, struct shard *shard)
     }
 }
 
+/* A lock that is held for so short that waiting awake is cheaper than sleeping. */
+static bool lock_init(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t kind;
+    pthread_mutexattr_init(&kind);
+#ifdef PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
+    pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ADAPTIVE_NP);
+#endif
+    bool made = pthread_mutex_init(lock, &kind) == 0;
+    pthread_mutexattr_destroy(&kind);
+    return made;
+}
+
 static bool shard_init(struct shard *shard)
 {
     struct slot *slots = calloc(SLOTS_FIRST, sizeof(*slots));
     atomic_init(&shard->slots, NULL);
     atomic_init(&shard->slot_count, SLOTS_FIRST);
-    if (slots == NULL || pthread_mutex_init(&shard->lock, NULL) != 0) {
+    if (slots == NULL || !lock_init(&shard->lock)) {
         free(slots);
         return false;
     }
@@ -303,15 +316,14 @@ struct vtree_page *vtree_cache_get(struct vtree_cache *cache, unsigned level,
 
 void vtree_cache_put(struct vtree_cache *cache, struct vtree_page *page, bool dirty)
 {
-    uint64_t hash = hash_of(page->level, page_digest(page));
+    uint64_t hash = hash_of_page(page);
     struct shard *shard = shard_of(cache, hash);
     pthread_mutex_lock(&shard->lock);
-    struct vtree_page *there = find(shard, hash, page->level, page_digest(page));
+    struct vtree_page *there = find(shard, hash, page->level, vtree_page_digest(page));
     if (there == NULL && slots_grow(shard)) {
         size_t mask;
         struct slot *slots = slots_of(shard, &mask);
-        page->hash = hash;
-        slot_add(slots, mask, vtree_page_hold(page));
+        slot_add(slots, mask, (struct slot){ hash, vtree_page_hold(page) });
         page->used = false;
         page->dirty = dirty;
         list_add(shard, page, live_list(page));
@@ -338,6 +350,23 @@ void vtree_cache_expect(const struct vtree_cache *cache, unsigned level,
         (const void *)((uintptr_t)slots + ((size_t)hash & mask) * sizeof(*slots)));
 }
 
+void vtree_cache_fetch(struct vtree_cache *cache, unsigned level, const vmap_digest *digest)
+{
+    uint64_t hash = hash_of(level, digest);
+    struct shard *shard = shard_of(cache, hash);
+    pthread_mutex_lock(&shard->lock);
+    size_t mask;
+    const struct slot *slots = slots_of(shard, &mask);
+    for (size_t i = (size_t)hash & mask; slots[i].page != NULL; i = (i + 1) & mask) {
+        if (slots[i].hash == hash) {
+            __builtin_prefetch(slots[i].page, 1);
+            __builtin_prefetch(&slots[i].page->digests[1], 1);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&shard->lock);
+}
+
 void vtree_cache_retire(struct vtree_cache *cache, unsigned level, const vmap_digest *digest)
 {
     uint64_t hash = hash_of(level, digest);
@@ -362,7 +391,7 @@ void vtree_cache_retire(struct vtree_cache *cache, unsigned level, const vmap_di
 
 bool vtree_cache_claim(struct vtree_cache *cache, struct vtree_page *page)
 {
-    struct shard *shard = shard_of(cache, hash_of(page->level, page_digest(page)));
+    struct shard *shard = shard_of(cache, hash_of_page(page));
     bool claimed = false;
     pthread_mutex_lock(&shard->lock);
     /* New holders come by way of the cache only, so these two stay the only ones.

@@ -21,9 +21,11 @@ void vtree_cache_free(struct vtree_cache *cache);
 struct vtree_page *vtree_cache_get(struct vtree_cache *cache, unsigned level,
                                    const vmap_digest *digest);
 
-/* Have the processor fetch what looking for that page reads first. */
+/* Have the processor fetch what looking for that page reads first; and, once that has
+ * come, how the page itself begins. */
 void vtree_cache_expect(const struct vtree_cache *cache, unsigned level,
                         const vmap_digest *digest);
+void vtree_cache_fetch(struct vtree_cache *cache, unsigned level, const vmap_digest *digest);
 
 /* Keep `page` while there is room. Dirty: its entries should reach the store
  * when it has to leave. Out of memory just means that it is not kept. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS_FIRST = 64 };
+enum { SLOTS_FIRST = 64, PASSES_MIN = 512 /* changes for which the passes pay */ };
 
 /* A change with the first bytes of its key as a number, which settles most
  * comparisons without a look at the key. */
@@ -154,6 +154,51 @@ static uint64_t key_prefix(kv_slice key)
     return __builtin_bswap64(prefix);
 }
 
+/* One pass over a byte of the prefixes, lowest first; false where all are the same. */
+static bool sort_pass(const struct sort_item *items, struct sort_item *out, size_t count,
+                      const size_t counts[256], unsigned shift)
+{
+    size_t places[256], place = 0;
+    if (counts[(items[0].prefix >> shift) & 255] == count)
+        return false;
+    for (size_t i = 0; i < 256; i++) {
+        places[i] = place;
+        place += counts[i];
+    }
+    for (size_t i = 0; i < count; i++)
+        out[places[(items[i].prefix >> shift) & 255]++] = items[i];
+    return true;
+}
+
+/* Sort `items`; `spare` has room for as many. Answers which of them has the result. */
+static struct sort_item *sort_items(struct sort_item *items, struct sort_item *spare,
+                                    size_t count)
+{
+    size_t counts[8][256] = { { 0 } };
+    if (count < PASSES_MIN) {
+        qsort(items, count, sizeof(*items), compare_items);
+        return items;
+    }
+    for (size_t i = 0; i < count; i++) {
+        for (unsigned byte = 0; byte < 8; byte++)
+            counts[byte][(items[i].prefix >> (8 * byte)) & 255]++;
+    }
+    for (unsigned byte = 0; byte < 8; byte++) {
+        if (sort_pass(items, spare, count, counts[byte], 8 * byte)) {
+            struct sort_item *sorted = spare;
+            spare = items;
+            items = sorted;
+        }
+    }
+    for (size_t begin = 0, end; begin < count; begin = end) {
+        for (end = begin + 1; end < count && items[end].prefix == items[begin].prefix;)
+            end++;
+        if (end - begin > 1)
+            qsort(items + begin, end - begin, sizeof(*items), compare_items);
+    }
+    return items;
+}
+
 bool vtree_changes_sort(struct vtree_changes *changes)
 {
     if (changes->sorted_count == changes->count)
@@ -162,7 +207,7 @@ bool vtree_changes_sort(struct vtree_changes *changes)
     bool grown = vtree_grow(&sorted, &changes->sorted_capacity, changes->count,
                             sizeof(struct vtree_change *));
     changes->sorted = sorted;
-    struct sort_item *items = grown ? malloc(changes->count * sizeof(*items)) : NULL;
+    struct sort_item *items = grown ? malloc(2 * changes->count * sizeof(*items)) : NULL;
     if (items == NULL)
         return false;
     size_t count = 0;
@@ -171,9 +216,9 @@ bool vtree_changes_sort(struct vtree_changes *changes)
             items[count++] =
                 (struct sort_item){ key_prefix(changes->slots[i]->key), changes->slots[i] };
     }
-    qsort(items, count, sizeof(*items), compare_items);
+    const struct sort_item *in_order = sort_items(items, items + count, count);
     for (size_t i = 0; i < count; i++)
-        changes->sorted[i] = items[i].change;
+        changes->sorted[i] = in_order[i].change;
     changes->sorted_count = count;
     free(items);
     return true;

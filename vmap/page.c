@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { HEADS_PER_LINE = 16, PREFETCH_LINES = 8 };
+
 /* ---- Gathering ---------------------------------------------------------- */
 
 bool vtree_entries_add(struct vtree_entries *entries, kv_slice key, const vmap_node *node)
@@ -46,6 +48,78 @@ static size_t slot_count(size_t count)
     return slots;
 }
 
+/* ---- The parts behind the digests --------------------------------------- */
+
+static size_t sizes_at(const struct vtree_page *page)
+{
+    return sizeof(*page) + page->slots * sizeof(vmap_digest);
+}
+
+static size_t heights_at(const struct vtree_page *page)
+{
+    return sizes_at(page) + page->slots * sizeof(uint64_t);
+}
+
+static size_t heads_at(const struct vtree_page *page)
+{
+    return page->level == 0 ? sizes_at(page)
+                            : heights_at(page) + page->slots * sizeof(uint32_t);
+}
+
+static size_t offsets_at(const struct vtree_page *page)
+{
+    return heads_at(page) + page->count * sizeof(uint32_t);
+}
+
+static size_t keys_at(const struct vtree_page *page)
+{
+    return offsets_at(page) + (page->key_size > 0 ? 0 : (page->count + 1) * sizeof(uint32_t));
+}
+
+static const uint64_t *sizes_of(const struct vtree_page *page)
+{
+    return (const void *)((const uint8_t *)page + sizes_at(page));
+}
+
+static const uint32_t *heights_of(const struct vtree_page *page)
+{
+    return (const void *)((const uint8_t *)page + heights_at(page));
+}
+
+static const uint32_t *heads_of(const struct vtree_page *page)
+{
+    return (const void *)((const uint8_t *)page + heads_at(page));
+}
+
+/* [count + 1]: where each key begins, and the last one ends. */
+static const uint32_t *offsets_of(const struct vtree_page *page)
+{
+    return (const void *)((const uint8_t *)page + offsets_at(page));
+}
+
+static const uint8_t *keys_of(const struct vtree_page *page)
+{
+    return (const uint8_t *)page + keys_at(page);
+}
+
+/* The four bytes of `key` behind `shared`, as a number; zeros past its end. */
+static uint32_t head_of(kv_slice key, size_t shared)
+{
+    uint32_t head = 0;
+    size_t left = key.size - shared;
+    memcpy(&head, (const uint8_t *)key.data + shared,
+           left < sizeof(head) ? left : sizeof(head));
+    return __builtin_bswap32(head);
+}
+
+/* ---- Nodes -------------------------------------------------------------- */
+
+/* Where the slots of the entries begin; those of the next round end there. */
+static size_t first_base(const struct vtree_page *page)
+{
+    return page->slots - page->count;
+}
+
 /* Rounds that fold `leaves` of height 0 into one. */
 static uint32_t fold_height(uint64_t leaves)
 {
@@ -60,8 +134,8 @@ static vmap_node slot_node(const struct vtree_page *page, size_t base, unsigned 
     vmap_node node;
     node.digest = page->digests[base + index];
     if (page->level > 0) {
-        node.size = page->sizes[base + index];
-        node.height = page->heights[base + index];
+        node.size = sizes_of(page)[base + index];
+        node.height = heights_of(page)[base + index];
     } else {
         uint64_t left = page->count - ((uint64_t)index << round);
         node.size = left < (UINT64_C(1) << round) ? left : UINT64_C(1) << round;
@@ -70,13 +144,19 @@ static vmap_node slot_node(const struct vtree_page *page, size_t base, unsigned 
     return node;
 }
 
+static void shape_set(struct vtree_page *page, size_t slot, uint64_t size, uint32_t height)
+{
+    uint64_t *sizes = (void *)((uint8_t *)page + sizes_at(page));
+    uint32_t *heights = (void *)((uint8_t *)page + heights_at(page));
+    sizes[slot] = size;
+    heights[slot] = height;
+}
+
 static void slot_set(struct vtree_page *page, size_t slot, const vmap_node *node)
 {
     page->digests[slot] = node->digest;
-    if (page->level > 0) {
-        page->sizes[slot] = node->size;
-        page->heights[slot] = node->height;
-    }
+    if (page->level > 0)
+        shape_set(page, slot, node->size, node->height);
 }
 
 /* Have place `index` of the round above `round` folded from its two children.
@@ -88,11 +168,11 @@ static void slot_fold(struct vtree_page *page, size_t base, size_t above, unsign
     uint64_t size;
     uint32_t height;
     if (page->level > 0) {
-        size = page->sizes[left] + page->sizes[left + 1];
-        height = page->heights[left] > page->heights[left + 1] ? page->heights[left]
-                                                               : page->heights[left + 1];
-        page->sizes[above + index] = size;
-        page->heights[above + index] = ++height;
+        const uint64_t *sizes = sizes_of(page) + left;
+        const uint32_t *heights = heights_of(page) + left;
+        size = sizes[0] + sizes[1];
+        height = 1 + (heights[0] > heights[1] ? heights[0] : heights[1]);
+        shape_set(page, above + index, size, height);
     } else {
         uint64_t rest = page->count - ((uint64_t)index << (round + 1));
         size = rest < (UINT64_C(2) << round) ? rest : UINT64_C(2) << round;
@@ -118,11 +198,13 @@ static uint64_t fold_slots(struct vtree_page *page, const struct vtree_page *old
 {
     struct vmap_inner_queue queue;
     uint64_t computed = 0;
-    size_t base = 0, count = page->count;
+    size_t base = first_base(page), count = page->count;
+    size_t old_base = old != NULL ? first_base(old) : 0;
+    size_t old_count = old != NULL ? old->count : 0;
     queue.count = 0;
-    size_t old_base = 0, old_count = old != NULL ? old->count : 0;
     for (unsigned round = 0; count > 1; round++) {
-        size_t above = base + count, old_above = old_base + old_count;
+        size_t above = base - (count + 1) / 2;
+        size_t old_above = old_count > 1 ? old_base - (old_count + 1) / 2 : 0;
         for (size_t i = 0; i < count / 2; i++) {
             if (2 * i + 1 < old_count && slot_same(page, base + 2 * i, old, old_base + 2 * i) &&
                 slot_same(page, base + 2 * i + 1, old, old_base + 2 * i + 1)) {
@@ -148,43 +230,25 @@ static uint64_t fold_slots(struct vtree_page *page, const struct vtree_page *old
 
 /* ---- Making ------------------------------------------------------------- */
 
-/* Where the parts of a page stand in its one block. */
-static void page_lay_out(struct vtree_page *page)
-{
-    uint8_t *end = (uint8_t *)(page + 1);
-    if (page->level > 0) {
-        page->sizes = (uint64_t *)(void *)end;
-        end += page->slots * sizeof(uint64_t);
-        page->heights = (uint32_t *)(void *)end;
-        end += page->slots * sizeof(uint32_t);
-    }
-    page->key_offsets = (uint32_t *)(void *)end;
-    end += (page->count + 1) * sizeof(uint32_t);
-    page->digests = (vmap_digest *)(void *)end;
-    page->keys = end + page->slots * sizeof(vmap_digest);
-}
-
-static struct vtree_page *page_allocate(unsigned level, size_t count, size_t keys_size)
+static struct vtree_page *page_allocate(unsigned level, size_t count, size_t keys_size,
+                                        size_t key_size)
 {
     if (count > PAGE_COUNT_MAX || keys_size > PAGE_KEYS_SIZE_MAX)
         return NULL;
     size_t slots = slot_count(count);
-    size_t size = sizeof(struct vtree_page) + slots * sizeof(vmap_digest) +
-                  (count + 1) * sizeof(uint32_t) + keys_size;
-    if (level > 0)
-        size += slots * (sizeof(uint64_t) + sizeof(uint32_t));
+    struct vtree_page head = { .count = (uint32_t)count,
+                               .slots = (uint32_t)slots,
+                               .level = (uint8_t)level,
+                               .key_size = (uint16_t)key_size };
+    size_t size = keys_at(&head) + keys_size;
     if (size > UINT32_MAX)
         return NULL;
     struct vtree_page *page = malloc(size);
     if (page == NULL)
         return NULL;
-    memset(page, 0, sizeof(*page));
+    memcpy(page, &head, sizeof(head));
     atomic_init(&page->references, 1);
-    page->level = (uint8_t)level;
-    page->count = (uint32_t)count;
-    page->slots = (uint32_t)slots;
     page->size = (uint32_t)size;
-    page_lay_out(page);
     return page;
 }
 
@@ -197,16 +261,17 @@ struct vtree_page *vtree_page_copy(const struct vtree_page *page)
     memset(copy, 0, sizeof(*copy));
     atomic_init(&copy->references, 1);
     copy->level = page->level;
+    copy->shared = page->shared;
+    copy->key_size = page->key_size;
     copy->count = page->count;
     copy->slots = page->slots;
     copy->size = page->size;
-    page_lay_out(copy);
     return copy;
 }
 
 void vtree_page_set(struct vtree_page *page, size_t index, const vmap_node *node)
 {
-    slot_set(page, index, node);
+    slot_set(page, first_base(page) + index, node);
 }
 
 /* The parents of one round's changed nodes. */
@@ -214,7 +279,7 @@ static uint64_t refold_round(struct vtree_refold *refold, unsigned round,
                              struct vmap_inner_queue *queue)
 {
     struct vtree_page *page = refold->page;
-    size_t above = refold->base + refold->width, parents = 0;
+    size_t above = refold->base - (refold->width + 1) / 2, parents = 0;
     uint64_t computed = 0;
     for (size_t i = 0; i < refold->count; i++) {
         uint32_t parent = refold->indices[i] / 2;
@@ -243,7 +308,7 @@ uint64_t vtree_pages_refold(struct vtree_refold *refolds, size_t count)
     size_t left = count;
     queue.count = 0;
     for (size_t i = 0; i < count; i++) {
-        refolds[i].base = 0;
+        refolds[i].base = first_base(refolds[i].page);
         refolds[i].width = refolds[i].page->count;
     }
     /* Round by round, so that the digests of one round can go two at a time. */
@@ -259,25 +324,52 @@ uint64_t vtree_pages_refold(struct vtree_refold *refolds, size_t count)
     return computed;
 }
 
+/* The bytes that the keys, which ascend, all begin with. */
+static size_t shared_size(const struct vtree_entries *entries)
+{
+    kv_slice first = entries->keys[0], last = entries->keys[entries->count - 1];
+    const uint8_t *a = first.data, *b = last.data;
+    size_t least = first.size < last.size ? first.size : last.size, same = 0;
+    while (same < least && a[same] == b[same])
+        same++;
+    return same;
+}
+
+static void place_keys(struct vtree_page *page, const struct vtree_entries *entries)
+{
+    uint32_t *heads = (void *)((uint8_t *)page + heads_at(page));
+    uint32_t *offsets = (void *)((uint8_t *)page + offsets_at(page));
+    uint8_t *keys = (uint8_t *)page + keys_at(page);
+    uint32_t offset = 0;
+    page->shared = (uint16_t)shared_size(entries);
+    for (size_t i = 0; i < entries->count; i++) {
+        kv_slice key = entries->keys[i];
+        heads[i] = head_of(key, page->shared);
+        if (page->key_size == 0)
+            offsets[i] = offset;
+        memcpy(keys + offset, key.data, key.size);
+        offset += (uint32_t)key.size;
+    }
+    if (page->key_size == 0)
+        offsets[entries->count] = offset;
+}
+
 struct vtree_page *vtree_page_make(unsigned level, const struct vtree_entries *entries,
                                    const struct vtree_page *old, uint64_t *inner_count)
 {
     assert(entries->count > 0);
-    size_t keys_size = 0;
-    for (size_t i = 0; i < entries->count; i++)
+    size_t keys_size = 0, key_size = entries->keys[0].size;
+    for (size_t i = 0; i < entries->count; i++) {
         keys_size += entries->keys[i].size;
-    struct vtree_page *page = page_allocate(level, entries->count, keys_size);
+        if (entries->keys[i].size != key_size)
+            key_size = 0;
+    }
+    struct vtree_page *page = page_allocate(level, entries->count, keys_size, key_size);
     if (page == NULL)
         return NULL;
-
-    uint32_t offset = 0;
-    for (size_t i = 0; i < entries->count; i++) {
-        page->key_offsets[i] = offset;
-        memcpy(page->keys + offset, entries->keys[i].data, entries->keys[i].size);
-        offset += (uint32_t)entries->keys[i].size;
-        slot_set(page, i, &entries->nodes[i]);
-    }
-    page->key_offsets[entries->count] = offset;
+    for (size_t i = 0; i < entries->count; i++)
+        vtree_page_set(page, i, &entries->nodes[i]);
+    place_keys(page, entries);
     *inner_count += fold_slots(page, old);
     return page;
 }
@@ -299,18 +391,20 @@ void vtree_page_release(struct vtree_page *page)
 
 kv_slice vtree_page_key(const struct vtree_page *page, size_t index)
 {
-    uint32_t offset = page->key_offsets[index];
-    return kv_bytes(page->keys + offset, page->key_offsets[index + 1] - offset);
+    if (page->key_size > 0)
+        return kv_bytes(keys_of(page) + index * page->key_size, page->key_size);
+    const uint32_t *offsets = offsets_of(page);
+    return kv_bytes(keys_of(page) + offsets[index], offsets[index + 1] - offsets[index]);
 }
 
 vmap_node vtree_page_entry(const struct vtree_page *page, size_t index)
 {
-    return slot_node(page, 0, 0, index);
+    return slot_node(page, first_base(page), 0, index);
 }
 
 vmap_node vtree_page_node(const struct vtree_page *page)
 {
-    return slot_node(page, page->slots - 1, fold_height(page->count), 0);
+    return slot_node(page, 0, fold_height(page->count), 0);
 }
 
 unsigned vtree_page_rounds(const struct vtree_page *page)
@@ -321,46 +415,82 @@ unsigned vtree_page_rounds(const struct vtree_page *page)
 vmap_node vtree_page_slot(const struct vtree_page *page, unsigned round, size_t index,
                           size_t *width)
 {
-    size_t base = 0;
+    size_t base = first_base(page);
     *width = page->count;
     for (unsigned i = 0; i < round; i++) {
-        base += *width;
         *width = (*width + 1) / 2;
+        base -= *width;
     }
     return slot_node(page, base, round, index);
 }
 
 void vtree_page_prefetch(const struct vtree_page *page)
 {
-    __builtin_prefetch(page->key_offsets + page->count / 2);
-    __builtin_prefetch(page->digests + page->slots - 1);
-    /* About where the first three steps of a search look. */
-    size_t quarter = (page->size - (size_t)(page->keys - (const uint8_t *)page)) / 4;
-    __builtin_prefetch(page->keys + quarter);
-    __builtin_prefetch(page->keys + 2 * quarter);
-    __builtin_prefetch(page->keys + 3 * quarter);
+    const uint32_t *heads = heads_of(page);
+    size_t step = page->count / PREFETCH_LINES < HEADS_PER_LINE ? HEADS_PER_LINE
+                                                                : page->count / PREFETCH_LINES;
+    for (size_t i = 0; i < page->count; i += step)
+        __builtin_prefetch(heads + i);
+    __builtin_prefetch(heads + page->count - 1);
+    __builtin_prefetch(keys_of(page));
 }
 
-void vtree_page_prefetch_fold(const struct vtree_page *page, size_t index)
+/* The first entry whose head is >= `head` (or, `past`, greater). */
+static size_t find_head(const struct vtree_page *page, uint32_t head, bool past)
 {
-    size_t base = 0, width = page->count;
+    const uint32_t *heads = heads_of(page);
+    size_t low = 0, left = page->count;
+    while (left > 0) {
+        size_t half = left / 2;
+        bool right = past ? heads[low + half] <= head : heads[low + half] < head;
+        low += right ? half + 1 : 0;
+        left = right ? left - half - 1 : half;
+    }
+    return low;
+}
+
+/* How `key` compares with the bytes that all keys begin with: 0, it begins so, too. */
+static int compare_shared(const struct vtree_page *page, kv_slice key)
+{
+    size_t size = key.size < page->shared ? key.size : page->shared;
+    return kv_compare(kv_bytes(key.data, size), kv_bytes(keys_of(page), page->shared));
+}
+
+void vtree_page_prefetch_entry(const struct vtree_page *page, kv_slice key)
+{
+    size_t base = first_base(page), width = page->count;
+    if (compare_shared(page, key) != 0)
+        return;
+    size_t index = find_head(page, head_of(key, page->shared), false);
+    if (index == width)
+        return;
+    if (page->key_size > 0)
+        __builtin_prefetch(keys_of(page) + index * page->key_size);
+    else
+        __builtin_prefetch(offsets_of(page) + index);
     while (width > 1) {
         const vmap_digest *pair = page->digests + base + (index & ~(size_t)1);
         __builtin_prefetch(pair, 1);
         __builtin_prefetch(pair + 1, 1);
-        base += width;
         width = (width + 1) / 2;
+        base -= width;
         index /= 2;
     }
 }
 
 size_t vtree_page_find(const struct vtree_page *page, kv_slice key, bool *exact)
 {
-    size_t low = 0, high = page->count;
+    int order = compare_shared(page, key);
     *exact = false;
+    if (order != 0)
+        return order < 0 ? 0 : page->count;
+    uint32_t head = head_of(key, page->shared);
+    size_t low = find_head(page, head, false), high = low;
+    if (low < page->count && heads_of(page)[low] == head)
+        high = find_head(page, head, true);
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        int order = kv_compare(vtree_page_key(page, middle), key);
+        order = kv_compare(vtree_page_key(page, middle), key);
         if (order == 0) {
             *exact = true;
             return middle;
@@ -375,10 +505,10 @@ size_t vtree_page_find(const struct vtree_page *page, kv_slice key, bool *exact)
 
 bool vtree_page_path(const struct vtree_page *page, size_t index, struct proof_leaf *leaf)
 {
-    size_t base = 0, count = page->count;
+    size_t base = first_base(page), count = page->count;
     for (unsigned round = 0; count > 1; round++) {
         size_t sibling = index ^ 1u;
-        size_t above = base + count;
+        size_t above = base - (count + 1) / 2;
         if (sibling < count) {
             if (leaf->count == PROOF_STEPS_MAX)
                 return false;

@@ -15,24 +15,28 @@
 
 enum { PAGE_COUNT_MAX = 1 << 26, PAGE_KEYS_SIZE_MAX = 1 << 30 };
 
+/*
+ * One block of memory. The rounds of the fold stand from the last to the first: the page's
+ * own digest comes first, and what most changes touch lies beside it. Behind the digests
+ * come, for levels >= 1, their sizes and heights; then of each key the four bytes behind
+ * those that all keys of the page begin with, which a search looks at; then where the keys
+ * lie, if they are not all of one size; and the keys.
+ */
 struct vtree_page {
     atomic_uint references;
+    uint32_t count;    /* entries */
+    uint32_t slots;    /* digests: the entries', and each round's of the fold */
+    uint32_t size;     /* bytes of memory */
+    uint16_t shared;   /* bytes that all keys begin with */
+    uint16_t key_size; /* of all keys; 0: it varies */
     uint8_t level;
-    uint32_t count;        /* entries */
-    uint32_t slots;        /* digests: the entries', then each round's of the fold */
-    uint32_t size;         /* bytes of memory */
-    vmap_digest *digests;  /* [slots]; the last is the page's own */
-    uint64_t *sizes;       /* [slots], level >= 1: leaves below */
-    uint32_t *heights;     /* [slots], level >= 1 */
-    uint32_t *key_offsets; /* [count + 1] into keys */
-    uint8_t *keys;
     /* The cache's own, under its lock. */
-    struct vtree_page *newer, *older;
-    uint64_t hash;
     uint8_t list;
     bool used;    /* since it came, or since it was spared */
     bool dirty;   /* level 1: its entries are not in the store, */
     uint32_t map; /* under this map's number */
+    struct vtree_page *newer, *older;
+    vmap_digest digests[]; /* [slots]; the first is the page's own */
 };
 
 /* Entries gathered for a page; keys are borrowed. Start from all zeros. */
@@ -74,17 +78,21 @@ kv_slice vtree_page_key(const struct vtree_page *page, size_t index);
 vmap_node vtree_page_entry(const struct vtree_page *page, size_t index);
 vmap_node vtree_page_node(const struct vtree_page *page); /* the page's own */
 
+static inline const vmap_digest *vtree_page_digest(const struct vtree_page *page)
+{
+    return &page->digests[0];
+}
+
 /* Rounds of the page's fold, and its node in place `index` after `round` of
  * them; `width` gets how many nodes that round leaves. */
 unsigned vtree_page_rounds(const struct vtree_page *page);
 vmap_node vtree_page_slot(const struct vtree_page *page, unsigned round, size_t index,
                           size_t *width);
 
-/* Have the processor fetch what a search in the page reads first. */
+/* Have the processor fetch what a search in the page reads first; and, once that has come,
+ * the entry that `key` is likely to be and what folding above it again reads. */
 void vtree_page_prefetch(const struct vtree_page *page);
-
-/* The same for what folding above entry `index` again reads. */
-void vtree_page_prefetch_fold(const struct vtree_page *page, size_t index);
+void vtree_page_prefetch_entry(const struct vtree_page *page, kv_slice key);
 
 /* The first entry with a key >= `key`, or count; `exact` tells equality. */
 size_t vtree_page_find(const struct vtree_page *page, kv_slice key, bool *exact);

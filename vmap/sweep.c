@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PREFETCH_AHEAD = 4 };
+enum { FETCHED_TOGETHER = 16 };
 
 static kv_code no_memory(kv_status *status)
 {
@@ -96,6 +96,8 @@ kv_code sweep_plan(struct vtree_reader *reader, const struct vtree_top *top,
     for (size_t place = 0; code == KV_OK && place < above_count; place++) {
         size_t begin = out->count;
         code = plan_page(reader, leaves, above, place, level, out, status);
+        for (size_t i = begin; i < out->count; i++)
+            vtree_cache_fetch(reader->store->cache, level, &out->items[i].node.digest);
         for (size_t i = begin; code == KV_OK && i < out->count; i++) {
             struct sweep_item *item = &out->items[i];
             code = vtree_reader_page(reader, top, level, item->first, &item->node, &item->page,
@@ -232,13 +234,20 @@ static bool only_replaces(struct sweep *sweep, const struct sweep_item *item,
     return true;
 }
 
+/* Have the item's page leave the cache, now or when others need it no more; true: now, and
+ * nobody else has it. */
+static bool let_go(const struct sweep *sweep, const struct sweep_item *item)
+{
+    if (sweep->exclusive && vtree_cache_claim(sweep->reader->store->cache, item->page))
+        return true;
+    vtree_cache_retire(sweep->reader->store->cache, sweep->level, &item->node.digest);
+    return false;
+}
+
 /* The item's page to change: itself, or a copy. NULL: out of memory. */
 static struct vtree_page *own_page(const struct sweep *sweep, const struct sweep_item *item)
 {
-    if (sweep->exclusive && vtree_cache_claim(sweep->reader->store->cache, item->page))
-        return vtree_page_hold(item->page);
-    vtree_cache_retire(sweep->reader->store->cache, sweep->level, &item->node.digest);
-    return vtree_page_copy(item->page);
+    return let_go(sweep, item) ? vtree_page_hold(item->page) : vtree_page_copy(item->page);
 }
 
 static kv_code replace_entries(struct sweep *sweep, const struct sweep_item *item,
@@ -256,10 +265,8 @@ static kv_code replace_entries(struct sweep *sweep, const struct sweep_item *ite
     struct vtree_page *page = own_page(sweep, item);
     if (page == NULL)
         return no_memory(status);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         vtree_page_set(page, places[i], &edits[item->begin + i].node);
-        vtree_page_prefetch_fold(page, places[i]);
-    }
     sweep->refolds[sweep->refold_count] = (struct vtree_refold){ .page = page, .count = count };
     sweep->refold_begin[sweep->refold_count++] = sweep->place_count;
     sweep->place_count += count;
@@ -315,7 +322,7 @@ static kv_code sweep_item(struct sweep *sweep, const struct sweep_item *item, bo
     sweep->consumed_count++;
     if (!joined && !item->join && only_replaces(sweep, item, edits))
         return replace_entries(sweep, item, edits, status);
-    vtree_cache_retire(sweep->reader->store->cache, sweep->level, &item->node.digest);
+    let_go(sweep, item);
     kv_code code = merge_entries(sweep, item, edits, &reshaped, status);
     if (code == KV_OK && sweep->level == 1 && reshaped &&
         !note_page(sweep, &sweep->dropped, item->first, &item->node))
@@ -380,13 +387,25 @@ void sweep_leaves(struct vtree_edit *edits, size_t count, uint64_t *computed)
     }
 }
 
+/* Have what these items need come from memory side by side, not one after the other. */
+static void fetch(const struct sweep_item *items, size_t count, const struct vtree_edit *edits)
+{
+    for (size_t i = 0; i < count; i++)
+        vtree_page_prefetch(items[i].page);
+    for (size_t i = 0; i < count; i++) {
+        for (size_t edit = items[i].begin; edit < items[i].end; edit++)
+            vtree_page_prefetch_entry(items[i].page, edits[edit].key);
+    }
+}
+
 kv_code sweep_run(struct sweep *sweep, const struct sweep_item *items, size_t item_count,
                   struct vtree_edit *edits, size_t edit_count, kv_status *status)
 {
     kv_code code = KV_OK;
     for (size_t i = 0; code == KV_OK && i < item_count; i++) {
-        if (i + PREFETCH_AHEAD < item_count)
-            vtree_page_prefetch(items[i + PREFETCH_AHEAD].page);
+        if (i % FETCHED_TOGETHER == 0)
+            fetch(items + i,
+                  item_count - i < FETCHED_TOGETHER ? item_count - i : FETCHED_TOGETHER, edits);
         code = sweep_item(sweep, &items[i], i + 1 < item_count && items[i + 1].join, edits,
                           status);
     }

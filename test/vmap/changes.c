@@ -1,4 +1,4 @@
-/* changes.c - uncommitted changes are found in few steps whatever their keys look like. */
+/* changes.c - uncommitted changes: found in few steps, and sorted, whatever their keys. */
 #include "vmap/changes.h"
 
 #include <criterion/criterion.h>
@@ -40,4 +40,39 @@ Test(changes, counters_spread)
     check_spread(32, 0, true);
     check_spread(11, 3, false);
     check_spread(11, 3, true);
+}
+
+/* Keys of 1 to 20 bytes of few different ones, behind `shared` equal bytes. */
+static void check_sorted(size_t count, size_t shared)
+{
+    struct vtree_changes changes = { 0 };
+    uint64_t random = 1;
+    for (size_t i = 0; i < count; i++) {
+        uint8_t key[64];
+        memset(key, 0xfe, sizeof(key));
+        random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+        size_t size = 1 + (random >> 33) % 20;
+        for (size_t at = 0; at < size; at++) {
+            random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+            key[shared + at] = (uint8_t)("\0\1\x7f\xff"[(random >> 33) % 4]);
+        }
+        cr_assert(
+            vtree_changes_set(&changes, kv_bytes(key, shared + size), true, kv_text("v")));
+    }
+    cr_assert(vtree_changes_sort(&changes));
+    cr_assert_eq(changes.sorted_count, changes.count);
+    for (size_t i = 1; i < changes.count; i++)
+        cr_assert_lt(kv_compare(changes.sorted[i - 1]->key, changes.sorted[i]->key), 0,
+                     "%zu changes, %zu bytes shared: number %zu", count, shared, i);
+    vtree_changes_clear(&changes);
+}
+
+Test(changes, come_in_key_order)
+{
+    static const size_t counts[] = { 1, 2, 100, 511, 512, 5000, 40000 };
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        check_sorted(counts[i], 0);
+        check_sorted(counts[i], 5);
+        check_sorted(counts[i], 40);
+    }
 }
