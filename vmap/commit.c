@@ -7,7 +7,6 @@ struct meta_head state_head_copy(struct state *self)
 {
     pthread_mutex_lock(&self->lock);
     struct meta_head head = self->head;
-    self->swept = 0;
     pthread_mutex_unlock(&self->lock);
     return head;
 }

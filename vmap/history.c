@@ -110,7 +110,6 @@ struct undo {
     struct vtree_buffer from; /* where the next step begins */
     struct vtree_buffer name; /* a decoded key */
     kv_batch *batch;
-    size_t records;
 };
 
 /* Write back what stood there at the target: a value, or a page's node. */
@@ -148,14 +147,15 @@ static kv_code undo_record(struct state *self, struct undo *undo, kv_slice key, 
 /*
  * Some groups of history: of each key the earliest record until the target or
  * later is written back and all such records go, in one batch, so that a group
- * is never half done. `end` tells that the walk is over.
+ * is never half done, with the head that no longer counts them. `end` tells that
+ * the walk is over.
  */
-static kv_code undo_step(struct state *self, struct undo *undo, uint64_t target, bool *end,
-                         kv_status *status)
+static kv_code undo_step(struct state *self, struct undo *undo, struct meta_head *head,
+                         bool *end, kv_status *status)
 {
     kv_iter *iter;
     struct vtree_buffer group = { NULL, 0, 0 };
-    size_t seen = 0;
+    size_t seen = 0, removed = 0;
     kv_code code = kv_iter_open(self->store.history, NULL, NULL, &iter, status);
     if (code != KV_OK)
         return code;
@@ -175,12 +175,12 @@ static kv_code undo_step(struct state *self, struct undo *undo, uint64_t target,
         if (!same && seen >= STATE_STEP_RECORDS)
             break;
         seen++;
-        if (until < target)
+        if (until < head->target)
             continue;
         if (!same)
             code = undo_record(self, undo, key, kv_iter_value(iter), status);
         kv_batch_delete(undo->batch, self->store.history, key);
-        undo->records++;
+        removed++;
         group.size = 0;
         if (code == KV_OK && !vtree_buffer_add(&group, key.data, stem))
             code = state_no_memory(status);
@@ -196,9 +196,11 @@ static kv_code undo_step(struct state *self, struct undo *undo, uint64_t target,
     }
     kv_iter_close(iter);
     vtree_buffer_clear(&group);
-    if (code == KV_OK && kv_batch_count(undo->batch) > 0)
-        code = kv_batch_commit(undo->batch, 0, status);
-    return code;
+    if (code != KV_OK || removed == 0)
+        return code;
+    head->history_records -= removed;
+    code = state_write_meta(self, undo->batch, head, NULL, status);
+    return code == KV_OK ? kv_batch_commit(undo->batch, 0, status) : code;
 }
 
 /* Note for removal the maps of `info` that `target` lacks, and no longer those
@@ -261,13 +263,13 @@ static kv_code remove_newer(struct state *self, struct meta_head *head, kv_batch
     }
 }
 
-static kv_code undo_all(struct state *self, struct undo *undo, uint64_t target,
+static kv_code undo_all(struct state *self, struct undo *undo, struct meta_head *head,
                         kv_status *status)
 {
     bool end = false;
     kv_code code = kv_batch_new(self->store.db, &undo->batch, status);
     while (code == KV_OK && !end)
-        code = undo_step(self, undo, target, &end, status);
+        code = undo_step(self, undo, head, &end, status);
     return code;
 }
 
@@ -288,15 +290,13 @@ kv_code state_finish_load(struct state *self, struct meta_head *head, unsigned f
             meta_version_seal(info);
     }
     if (code == KV_OK)
-        code = undo_all(self, &undo, head->target, status);
+        code = undo_all(self, &undo, head, status);
     if (code == KV_OK)
         code = remove_newer(self, head, undo.batch, info, status);
     if (code == KV_OK) {
         unmark_maps(self, undo.batch, info);
         head->pending = META_PENDING_NONE;
         head->newest = head->target;
-        head->history_records -=
-            undo.records < head->history_records ? undo.records : head->history_records;
         code = state_write_meta(self, undo.batch, head, NULL, status);
     }
     if (code == KV_OK)

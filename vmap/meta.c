@@ -12,6 +12,11 @@ kv_slice meta_key_head(void)
     return kv_text("head");
 }
 
+kv_slice meta_key_removed(void)
+{
+    return kv_text("removed");
+}
+
 kv_slice meta_key_version(uint8_t key[META_KEY_SIZE], uint64_t version)
 {
     uint64_t big = __builtin_bswap64(version);

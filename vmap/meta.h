@@ -5,6 +5,11 @@
  *     state    "head"                  -> struct meta_head
  *              "version/" be64 version -> struct meta_version
  *              "dropped/" be32 map     -> varint: the last version that has it
+ *              "removed"               -> varint: history records that upkeep has removed
+ *
+ * The head is written by the thread that commits, "removed" by the one that cleans up, each
+ * in the batch that it counts. So the history that is there is the head's count less
+ * "removed", exactly and after any crash.
  */
 #ifndef VMAP_META_H
 #define VMAP_META_H
@@ -29,8 +34,8 @@ struct meta_head {
     uint64_t target;
     bool expects; /* APPLY must reach `expected`, or goes back */
     vmap_digest expected;
-    uint64_t history_records; /* about; put right by each upkeep */
-    uint64_t history_garbage;
+    uint64_t history_records; /* written, less those that a return took back */
+    uint64_t history_garbage; /* of these, the ones that no kept version needs */
 };
 
 struct meta_map {
@@ -48,6 +53,7 @@ struct meta_version {
 };
 
 kv_slice meta_key_head(void);
+kv_slice meta_key_removed(void);
 kv_slice meta_key_version(uint8_t key[META_KEY_SIZE], uint64_t version);
 kv_slice meta_key_dropped(uint8_t key[META_KEY_SIZE], uint32_t map);
 

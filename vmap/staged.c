@@ -205,6 +205,7 @@ static kv_code go_back(struct state *self, struct meta_head *head,
     kv_status quiet = KV_STATUS_INIT;
     head->pending = META_PENDING_LOAD;
     head->target = head->newest;
+    head->history_records += info->history_records; /* the parts wrote it; LOAD removes it */
     kv_code code = state_write_meta(self, batch, head, NULL, &quiet);
     if (code == KV_OK)
         code = kv_batch_commit(batch, 0, &quiet);

@@ -130,6 +130,20 @@ static kv_code open_head(struct state *self, unsigned flags, kv_status *status)
                   status);
 }
 
+/* How much history upkeep has removed so far; a state's first removal makes the record. */
+static kv_code open_removed(struct state *self, kv_status *status)
+{
+    kv_value record = KV_VALUE_INIT;
+    kv_code code = kv_get(self->store.meta, NULL, meta_key_removed(), &record, status);
+    kv_slice bytes = record.bytes;
+    if (code == KV_OK && !record_take_varint(&bytes, &self->removed))
+        code = kv_fail(status, KV_CORRUPT,
+                       "the count of removed history of the state in '%s' is damaged",
+                       kv_db_dir(self->store.db));
+    kv_value_release(&record);
+    return code == KV_NOT_FOUND ? KV_OK : code;
+}
+
 kv_code state_version_read(const struct state *self, const kv_read *read, uint64_t version,
                            struct meta_version **out, kv_status *status)
 {
@@ -242,6 +256,8 @@ static kv_code open_inside(struct state *self, unsigned flags, kv_status *status
     kv_code code = open_spaces(self, flags, status);
     if (code == KV_OK)
         code = open_head(self, flags, status);
+    if (code == KV_OK)
+        code = open_removed(self, status);
     if (code == KV_OK)
         code = read_dropped(self, status);
     if (code == KV_OK)
@@ -453,10 +469,6 @@ kv_code state_publish(struct state *self, const struct meta_head *head,
     }
     self->newest = moment;
     self->head = *head;
-    uint64_t swept = self->swept;
-    self->head.history_records -= swept < head->history_records ? swept : head->history_records;
-    self->head.history_garbage -= swept < head->history_garbage ? swept : head->history_garbage;
-    self->swept = 0;
     self->map_next = head->map_next;
     pthread_mutex_unlock(&self->lock);
     if (before != NULL)

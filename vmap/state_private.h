@@ -90,9 +90,9 @@ struct state {
     /* Upkeep: a thread that takes bounded steps. */
     pthread_t upkeep;
     pthread_cond_t upkeep_wake, upkeep_idle;
-    bool upkeep_runs, upkeep_stop, upkeep_due, upkeep_busy, upkeep_force;
+    bool upkeep_runs, upkeep_stop, upkeep_due, upkeep_busy, upkeep_all;
     uint64_t upkeep_faults;
-    uint64_t swept; /* history records removed since the head was copied */
+    uint64_t removed; /* history records that upkeep has removed, ever */
 };
 
 /* ---- state.c ------------------------------------------------------------ */

@@ -37,6 +37,7 @@ kv_code state_stats(struct state *self, void (*visit)(void *context, const kv_st
         return code;
     pthread_mutex_lock(&self->lock);
     struct meta_head head = self->head;
+    uint64_t removed = self->removed;
     uint64_t faults = self->upkeep_faults, dropped = self->dropped_count;
     pthread_mutex_unlock(&self->lock);
     struct vtree_cache_figures cache = vtree_cache_look(self->store.cache);
@@ -48,8 +49,8 @@ kv_code state_stats(struct state *self, void (*visit)(void *context, const kv_st
     figure(&figures, "versions", head.versions);
     figure(&figures, "maps", view->info->count);
     figure(&figures, "keys", keys);
-    figure(&figures, "history_records", head.history_records);
-    figure(&figures, "history_garbage", head.history_garbage);
+    figure(&figures, "history_records", head.history_records - removed);
+    figure(&figures, "history_garbage", head.history_garbage - removed);
     figure(&figures, "dropped_maps", dropped);
     figure(&figures, "upkeep_faults", faults);
     figure(&figures, "cache_hits", cache.hits);

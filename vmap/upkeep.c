@@ -6,26 +6,22 @@
  * Both are already invisible, so a step may stop, fail or be killed anywhere:
  * what is left is found again. A fault ends the work until there is new cause.
  */
+#include "vmap/digest.h"
 #include "vmap/state_private.h"
 
 #include <string.h>
 
-/* A place to go on from. */
-struct sweep_place {
-    struct vtree_buffer from;
-    uint64_t kept;
-};
-
-static kv_code remove_history(struct state *self, kv_batch *batch, struct sweep_place *place,
-                              uint64_t oldest, bool *end, kv_status *status)
+/* Take a step: gather what is garbage from `from` on, and where to go on. */
+static kv_code remove_history(struct state *self, kv_batch *batch, struct vtree_buffer *from,
+                              uint64_t oldest, bool *end)
 {
     kv_iter *iter;
     kv_read read = { .no_cache = true };
-    kv_code code = kv_iter_open(self->store.history, &read, NULL, &iter, status);
+    kv_code code = kv_iter_open(self->store.history, &read, NULL, &iter, NULL);
     if (code != KV_OK)
         return code;
-    bool on = place->from.size == 0 ? kv_iter_first(iter)
-                                    : kv_iter_seek(iter, vtree_buffer_slice(&place->from));
+    bool on =
+        from->size == 0 ? kv_iter_first(iter) : kv_iter_seek(iter, vtree_buffer_slice(from));
     for (size_t seen = 0; on && seen < STATE_STEP_RECORDS; seen++, on = kv_iter_next(iter)) {
         kv_slice key = kv_iter_key(iter);
         uint64_t until = 0;
@@ -33,16 +29,14 @@ static kv_code remove_history(struct state *self, kv_batch *batch, struct sweep_
             memcpy(&until, (const uint8_t *)key.data + key.size - sizeof(until), sizeof(until));
         if (__builtin_bswap64(until) < oldest)
             kv_batch_delete(batch, self->store.history, key);
-        else
-            place->kept++;
     }
     *end = !on;
-    place->from.size = 0;
+    from->size = 0;
     kv_slice key = kv_iter_key(iter);
-    if (on && !vtree_buffer_add(&place->from, key.data, key.size))
+    if (on && !vtree_buffer_add(from, key.data, key.size))
         code = KV_NO_MEMORY;
     if (!on)
-        code = kv_iter_status(iter, status);
+        code = kv_iter_status(iter, NULL);
     kv_iter_close(iter);
     return code;
 }
@@ -102,18 +96,36 @@ static void forget_dropped(struct state *self, uint32_t map)
     pthread_mutex_unlock(&self->lock);
 }
 
+/* Commit a batch that removes `count` records of history, and count them. */
+static kv_code commit_removal(struct state *self, kv_batch *batch, uint64_t count)
+{
+    uint8_t bytes[VMAP_VARINT_SIZE_MAX];
+    uint64_t removed = self->removed + count; /* only this thread changes it */
+    if (count > 0)
+        kv_batch_put(batch, self->store.meta, meta_key_removed(),
+                     kv_bytes(bytes, vmap_varint_encode(bytes, removed)));
+    kv_code code = kv_batch_commit(batch, 0, NULL);
+    if (code != KV_OK)
+        return code;
+    pthread_mutex_lock(&self->lock);
+    self->removed = removed;
+    pthread_mutex_unlock(&self->lock);
+    return KV_OK;
+}
+
 static kv_code remove_map(struct state *self, kv_batch *batch, uint32_t map)
 {
     kv_space *const spaces[] = { self->store.values, self->store.pages, self->store.history };
     uint8_t key[META_KEY_SIZE];
     for (size_t i = 0; i < sizeof(spaces) / sizeof(spaces[0]); i++) {
+        kv_space *space = spaces[i];
         size_t found = STATE_STEP_RECORDS;
         while (found == STATE_STEP_RECORDS) {
             if (stopped(self))
                 return KV_OK;
-            kv_code code = remove_map_step(spaces[i], batch, map, &found);
+            kv_code code = remove_map_step(space, batch, map, &found);
             if (code == KV_OK && found > 0)
-                code = kv_batch_commit(batch, 0, NULL);
+                code = commit_removal(self, batch, space == self->store.history ? found : 0);
             if (code != KV_OK)
                 return code;
         }
@@ -136,38 +148,27 @@ static uint64_t oldest_kept(struct state *self)
 /* Walk all of history once. */
 static kv_code sweep_history(struct state *self, kv_batch *batch)
 {
-    struct sweep_place place = { { NULL, 0, 0 }, 0 };
+    struct vtree_buffer from = { NULL, 0, 0 };
     bool end = false;
     kv_code code = KV_OK;
     while (!end && code == KV_OK && !stopped(self)) {
         kv_batch_clear(batch);
-        code = remove_history(self, batch, &place, oldest_kept(self), &end, NULL);
+        code = remove_history(self, batch, &from, oldest_kept(self), &end);
         size_t removed = kv_batch_count(batch);
         if (code == KV_OK && removed > 0)
-            code = kv_batch_commit(batch, 0, NULL);
-        if (code != KV_OK)
-            break;
-        pthread_mutex_lock(&self->lock);
-        struct meta_head *head = &self->head;
-        head->history_garbage -=
-            removed < head->history_garbage ? removed : head->history_garbage;
-        head->history_records -=
-            removed < head->history_records ? removed : head->history_records;
-        self->swept += removed;
-        pthread_mutex_unlock(&self->lock);
+            code = commit_removal(self, batch, removed);
     }
-    vtree_buffer_clear(&place.from);
+    vtree_buffer_clear(&from);
     return code;
 }
 
 /* Whether a walk over history is worth it; the lock is held. */
 static bool sweep_is_due(const struct state *self)
 {
-    const struct meta_head *head = &self->head;
-    /* The figures are estimates after a crash: who asks for it gets the walk. */
-    return self->upkeep_force || head->history_garbage >= STATE_SWEEP_RECORDS ||
-           (head->history_garbage > 0 &&
-            head->history_garbage * STATE_SWEEP_SHARE >= head->history_records);
+    uint64_t garbage = self->head.history_garbage - self->removed;
+    uint64_t records = self->head.history_records - self->removed;
+    return garbage > 0 && (self->upkeep_all || garbage >= STATE_SWEEP_RECORDS ||
+                           garbage * STATE_SWEEP_SHARE >= records);
 }
 
 static void upkeep_round(struct state *self)
@@ -186,8 +187,6 @@ static void upkeep_round(struct state *self)
     pthread_mutex_lock(&self->lock);
     if (code != KV_OK)
         self->upkeep_faults++;
-    else if (due && self->upkeep_force)
-        self->head.history_garbage = 0; /* the walk saw all there is */
     pthread_mutex_unlock(&self->lock);
 }
 
@@ -244,12 +243,12 @@ kv_code state_settle(struct state *self, kv_status *status)
 {
     pthread_mutex_lock(&self->lock);
     uint64_t faults = self->upkeep_faults;
-    self->upkeep_force = true;
+    self->upkeep_all = true;
     self->upkeep_due = true;
     pthread_cond_broadcast(&self->upkeep_wake);
     while (self->upkeep_runs && !self->upkeep_stop && (self->upkeep_due || self->upkeep_busy))
         pthread_cond_wait(&self->upkeep_idle, &self->lock);
-    self->upkeep_force = false;
+    self->upkeep_all = false;
     bool failed = self->upkeep_faults != faults;
     pthread_mutex_unlock(&self->lock);
     return failed ? kv_fail(status, KV_IO,

@@ -8,12 +8,15 @@
  * hold. It kills the child at a random moment, opens the state, and wants it at
  * the last acknowledged version or the one after, in all maps, with the right
  * app hash and values, verified in full. Then it commits the next version
- * itself: the root must be that of a run without a crash. At last it prunes and
- * looks at the raw records: none may belong to a key that is not there.
+ * itself: the root must be that of a run without a crash. The count of history must
+ * be exact after each kill. At last it prunes and looks at the raw records: none may
+ * belong to a key that is not there.
  */
 #include "model.h"
+#include "records.h"
 
 #include "kv/driver.h"
+#include "test/base.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -35,7 +38,8 @@ struct run {
     char dir[96];
     uint64_t seed;
     struct universe universe;
-    struct model model; /* at model.version */
+    struct model model;  /* at model.version */
+    struct model before; /* the child's, one version earlier */
     kv_options *options;
     kv_db *db;
     state *state;
@@ -159,7 +163,27 @@ static void close_all(struct run *run)
 
 /* ---- The child ----------------------------------------------------------- */
 
-static int child_main(char **arguments)
+static void acknowledge(uint64_t version)
+{
+    if (write(STDOUT_FILENO, &version, sizeof(version)) != (ssize_t)sizeof(version))
+        _exit(1);
+}
+
+/* Return to the version before `version` and make it anew. Until that is done the state
+ * may stand at either, which is what the parent takes from an older acknowledgement. */
+static void go_back(struct run *run, uint64_t version)
+{
+    kv_status status = KV_STATUS_INIT;
+    acknowledge(version - 1);
+    need(run, state_load_version(run->state, version - 1, &status), &status,
+         "state_load_version");
+    model_copy(&run->model, &run->before, &run->universe);
+    make_version(run);
+    need(run, state_commit(run->state, 0, NULL, &status), &status, "state_commit");
+    acknowledge(version);
+}
+
+static _Noreturn void child_main(char **arguments)
 {
     struct run run;
     kv_status status = KV_STATUS_INIT;
@@ -170,13 +194,16 @@ static int child_main(char **arguments)
     universe_make(&run.universe, UNIVERSE, run.seed);
     model_init(&run.model, &run.universe);
     open_all(&run);
+    model_init(&run.before, &run.universe);
     advance_model(&run, state_version(run.state));
     for (;;) {
         uint64_t version;
+        model_copy(&run.before, &run.model, &run.universe);
         make_version(&run);
         need(&run, state_commit(run.state, 0, &version, &status), &status, "state_commit");
-        if (write(STDOUT_FILENO, &version, sizeof(version)) != (ssize_t)sizeof(version))
-            return 1;
+        acknowledge(version);
+        if (version % 7 == 0 && state_version_oldest(run.state) < version)
+            go_back(&run, version);
         if (version % 5 == 0)
             need(&run, state_prune(run.state, 1 + version % 3, &status), &status,
                  "state_prune");
@@ -268,24 +295,6 @@ static void sum_pages(void *context, const kv_stat *stat)
         *pages += stat->number;
 }
 
-static uint64_t count_records(const struct run *run, const char *name, int level)
-{
-    kv_space *space;
-    kv_iter *iter;
-    uint64_t count = 0;
-    kv_status status = KV_STATUS_INIT;
-    need(run, kv_space_open(run->db, name, 0, &space, &status), &status, name);
-    need(run, kv_iter_open(space, NULL, NULL, &iter, &status), &status, "kv_iter_open");
-    for (bool on = kv_iter_first(iter); on; on = kv_iter_next(iter)) {
-        const uint8_t *key = kv_iter_key(iter).data;
-        if (level < 0 || (key[4] != 0) == (level != 0))
-            count++;
-    }
-    need(run, kv_iter_status(iter, &status), &status, "kv_iter_status");
-    kv_iter_close(iter);
-    return count;
-}
-
 /* With one version kept, the store holds its pairs and pages and no more. */
 static void check_raw(struct run *run)
 {
@@ -300,10 +309,10 @@ static void check_raw(struct run *run)
             pairs += run->model.numbers[map][key] != 0;
     }
     need(run, state_stats(run->state, sum_pages, &pages, &status), &status, "state_stats");
-    uint64_t values = count_records(run, "state.values", -1);
-    uint64_t nodes = count_records(run, "state.pages", 1);
-    uint64_t history = count_records(run, "state.history", -1);
-    uint64_t staged = count_records(run, "state.staged", -1);
+    uint64_t values = records_count(run->db, "state.values", RECORDS_ALL);
+    uint64_t nodes = records_count(run->db, "state.pages", RECORDS_NODES);
+    uint64_t history = records_count(run->db, "state.history", RECORDS_ALL);
+    uint64_t staged = records_count(run->db, "state.staged", RECORDS_ALL);
     if (values != pairs || nodes != pages || history != 0 || staged != 0)
         fail(run,
              "raw records: values %llu of %llu, nodes %llu of %llu, history %llu, staged "
@@ -318,10 +327,11 @@ static void run_kills(const char *program, const char *driver, uint64_t kills, u
     struct run run;
     struct random random = { seed };
     kv_status status = KV_STATUS_INIT;
-    char root[64] = "/tmp/statekv-crash-XXXXXX", command[128];
+    char root[64], command[128];
     uint64_t later = 0;
     memset(&run, 0, sizeof(run));
     snprintf(run.driver, sizeof(run.driver), "%s", driver);
+    snprintf(root, sizeof(root), "%.40s/statekv-crash-XXXXXX", test_base());
     if (mkdtemp(root) == NULL)
         fail(&run, "mkdtemp");
     snprintf(run.dir, sizeof(run.dir), "%s/db", root);
@@ -338,6 +348,9 @@ static void run_kills(const char *program, const char *driver, uint64_t kills, u
         later += version != acknowledged;
         advance_model(&run, version);
         check_state(&run);
+        if (!records_history_exact(run.db, run.state))
+            fail(&run, "the figures of history are wrong after kill %llu",
+                 (unsigned long long)kill_number);
         if (kill_number % 8 == 7)
             check_raw(&run);
         make_version(&run);
@@ -362,7 +375,7 @@ int main(int count, char **arguments)
     static const char *const drivers[] = { "leveldb", "rocksdb" };
     enum { KILLS_PER_SEED = 25 };
     if (count == 5 && strcmp(arguments[1], "child") == 0)
-        return child_main(arguments + 2);
+        child_main(arguments + 2);
     uint64_t kills = count > 1 ? strtoull(arguments[1], NULL, 10) : 4;
     const char *driver = count > 2 ? arguments[2] : NULL;
     uint64_t seed = count > 3 ? strtoull(arguments[3], NULL, 10) : 1;
