@@ -51,9 +51,11 @@ kv_code engine_error_code(const struct engine_error *table, const char *text)
 }
 
 kv_code engine_fail(kv_status *status, const struct engine_error *table, const char *dir,
-                    const char *text)
+                    const char *file, const char *text)
 {
     kv_code code = engine_error_code(table, text);
+    if (file != NULL)
+        return kv_fail(status, code, "%s/%s: %s", dir, file, text);
     if (strstr(text, dir) != NULL) /* it names the file already */
         return kv_fail(status, code, "%s", text);
     return kv_fail(status, code, "%s: %s", dir, text);

@@ -21,8 +21,9 @@ extern const struct engine_error rocksdb_errors[];
 
 kv_code engine_error_code(const struct engine_error *table, const char *text);
 
-/* Record the engine's error `text` about the database in `dir`. */
+/* Record the engine's error `text` about the database in `dir`; about its file `file`,
+ * where the engine does not say so itself, else NULL. */
 kv_code engine_fail(kv_status *status, const struct engine_error *table, const char *dir,
-                    const char *text);
+                    const char *file, const char *text);
 
 #endif /* DRIVERS_ENGINE_ERROR_H */

@@ -7,10 +7,10 @@
  * unsynced writes came before, a sync also sees to it that no older log is left.
  */
 #include "drivers/drivers.h"
+#include "drivers/engine_damage.h"
 #include "drivers/engine_error.h"
 #include "drivers/engine_handles.h"
 #include "drivers/engine_log.h"
-#include "drivers/leveldb_damage.h"
 #include "drivers/leveldb_iter.h"
 #include "drivers/leveldb_view.h"
 #include "kv/folder.h"
@@ -55,7 +55,7 @@ struct level_db {
     leveldb_writeoptions_t *write, *write_sync;
     char *view; /* where LevelDB is, when opened for reading; else NULL */
     bool verify;
-    struct level_damage damage;
+    struct engine_damage damage;
     atomic_ullong unsynced; /* writes begun without sync */
     atomic_ullong settled;  /* how many of them are durable */
 };
@@ -92,17 +92,17 @@ static struct level_batch *level_batch_of(kv_batch *batch)
 }
 
 /* Record LevelDB's error, if there is one, and free it. A damaged block it does
- * not place: then we say in which table it is. */
+ * not place: then, for who wants to know, we say in which table it is. */
 static kv_code settle(kv_db *db, char *error, kv_status *status)
 {
     if (error == NULL)
         return KV_OK;
-    const char *name = NULL;
-    if (engine_error_code(leveldb_errors, error) == KV_CORRUPT && strchr(error, '/') == NULL)
-        name = level_damage_find(&level_db_of(db)->damage, db->dir);
-    kv_code code = name == NULL
-                       ? engine_fail(status, leveldb_errors, db->dir, error)
-                       : kv_fail(status, KV_CORRUPT, "%s/%s: %s", db->dir, name, error);
+    const char *table = NULL;
+    bool wanted = status != NULL && status->code == KV_OK;
+    if (wanted && engine_error_code(leveldb_errors, error) == KV_CORRUPT &&
+        strchr(error, '/') == NULL)
+        table = engine_damage_find(&level_db_of(db)->damage, db->dir, level_table_is_damaged);
+    kv_code code = engine_fail(status, leveldb_errors, db->dir, table, error);
     leveldb_free(error);
     return code;
 }
@@ -211,8 +211,10 @@ static kv_code level_open(kv_db *db, const kv_options *options, kv_status *statu
         char *error = NULL;
         self->level =
             leveldb_open(self->options, self->view == NULL ? db->dir : self->view, &error);
-        if (error != NULL && suspect.code != KV_OK) /* the engine does not name the file */
-            kv_fail(status, suspect.code, "%s", suspect.message);
+        if (error != NULL && suspect.code != KV_OK &&
+            engine_error_code(leveldb_errors, error) == suspect.code)
+            kv_fail(status, suspect.code, "%s",
+                    suspect.message); /* the engine says not where */
         code = settle(db, error, status);
     }
     if (code != KV_OK)

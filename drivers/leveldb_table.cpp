@@ -1,5 +1,5 @@
 /* leveldb_table.cpp - LevelDB's own reader of one table, which has no C interface. */
-#include "drivers/leveldb_damage.h"
+#include "drivers/engine_damage.h"
 
 #include <cstdint>
 #include <leveldb/env.h>

@@ -1,5 +1,6 @@
 /* leveldb_view.c - links and copies. */
 #include "drivers/leveldb_view.h"
+#include "drivers/engine_damage.h"
 #include "kv/folder.h"
 
 #include <dirent.h>
@@ -16,11 +17,6 @@ static bool ends_with(const char *name, const char *end)
 {
     size_t size = strlen(name), end_size = strlen(end);
     return size >= end_size && strcmp(name + size - end_size, end) == 0;
-}
-
-bool level_is_table(const char *name)
-{
-    return ends_with(name, ".ldb") || ends_with(name, ".sst");
 }
 
 static bool is_rewritten(const char *name)
@@ -66,7 +62,7 @@ static kv_code show_file(const char *dir, const char *view, const char *name, kv
     kv_code code = KV_OK;
     if (asprintf(&from, "%s/%s", dir, name) < 0 || asprintf(&to, "%s/%s", view, name) < 0)
         code = kv_fail(status, KV_NO_MEMORY, "no memory for the path %s/%s", dir, name);
-    else if (level_is_table(name) ? symlink(from, to) != 0 : !copy_file(from, to))
+    else if (engine_is_table(name) ? symlink(from, to) != 0 : !copy_file(from, to))
         code = kv_fail(status, errno == ENOSPC ? KV_NO_SPACE : KV_IO,
                        "cannot make a view of %s in %s: %s", from, view, strerror(errno));
     free(to);
@@ -82,7 +78,7 @@ static kv_code show_files(const char *dir, const char *view, kv_status *status)
     kv_code code = KV_OK;
     const struct dirent *entry;
     while (code == KV_OK && (entry = readdir(stream)) != NULL)
-        if (level_is_table(entry->d_name) || is_rewritten(entry->d_name))
+        if (engine_is_table(entry->d_name) || is_rewritten(entry->d_name))
             code = show_file(dir, view, entry->d_name, status);
     closedir(stream);
     return code;

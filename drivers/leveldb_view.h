@@ -11,9 +11,6 @@
 
 #include "kv/kv.h"
 
-/* Whether a file of this name is a table. */
-bool level_is_table(const char *name);
-
 /* Make a view of the folder `dir`, in $TMPDIR or /tmp; *out is its path, to be
  * given to level_view_remove. */
 kv_code level_view_make(const char *dir, char **out, kv_status *status);

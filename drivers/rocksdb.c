@@ -7,6 +7,7 @@
  * name.
  */
 #include "drivers/drivers.h"
+#include "drivers/engine_damage.h"
 #include "drivers/engine_error.h"
 #include "drivers/engine_handles.h"
 #include "drivers/engine_log.h"
@@ -34,6 +35,7 @@ struct rocks_db {
     pthread_mutex_t mutex; /* guards families */
     struct rocks_family *families;
     size_t family_count;
+    struct engine_damage damage;
 };
 
 struct rocks_space {
@@ -94,14 +96,30 @@ static struct rocks_batch *rocks_batch_of(kv_batch *batch)
     return (struct rocks_batch *)batch;
 }
 
-/* Record RocksDB's error, if there is one, and free it. */
-static kv_code settle(const kv_db *db, char *error, kv_status *status)
+/* Record RocksDB's error, if there is one, and free it. Damage that it places in no
+ * table or log may still be in a table: then, for who wants to know, we say in which. */
+static kv_code settle(kv_db *db, char *error, kv_status *status)
 {
     if (error == NULL)
         return KV_OK;
-    kv_code code = engine_fail(status, rocksdb_errors, db->dir, error);
+    const char *table = NULL;
+    bool wanted = status != NULL && status->code == KV_OK;
+    if (wanted && engine_error_code(rocksdb_errors, error) == KV_CORRUPT &&
+        strstr(error, ".sst") == NULL && strstr(error, ".log") == NULL)
+        table = engine_damage_find(&rocks_db_of(db)->damage, db->dir, rocks_table_is_damaged);
+    kv_code code = engine_fail(status, rocksdb_errors, db->dir, table, error);
     rocksdb_free(error);
     return code;
+}
+
+/* The same after opening, where the logs had a record of which the engine may tell, and
+ * not always in which file. */
+static kv_code settle_open(kv_db *db, char *error, const kv_status *suspect, kv_status *status)
+{
+    if (error != NULL && suspect->code != KV_OK &&
+        engine_error_code(rocksdb_errors, error) == suspect->code)
+        kv_fail(status, suspect->code, "%s", suspect->message);
+    return settle(db, error, status);
 }
 
 static rocksdb_readoptions_t *read_options_new(const rocksdb_snapshot_t *snapshot,
@@ -181,14 +199,13 @@ static kv_code adopt_families(struct rocks_db *self, char **names,
 }
 
 static kv_code open_families(struct rocks_db *self, char **names, size_t count,
-                             kv_status *status)
+                             const kv_status *suspect, kv_status *status)
 {
     const rocksdb_options_t *options = self->settings.options;
     const rocksdb_options_t **each = calloc(count, sizeof(*each));
     rocksdb_column_family_handle_t **handles = calloc(count, sizeof(*handles));
     const char *const *family_names = (const char *const *)names;
     kv_code code = KV_NO_MEMORY;
-    kv_status suspect = KV_STATUS_INIT;
     char *error = NULL;
     if (each == NULL || handles == NULL) {
         kv_fail(status, code, "no memory to open %s", self->base.dir);
@@ -197,18 +214,13 @@ static kv_code open_families(struct rocks_db *self, char **names, size_t count,
     for (size_t i = 0; i < count; i++)
         each[i] = options;
 
-    code = engine_logs_check(self->base.dir, &suspect, status);
-    if (code != KV_OK)
-        goto out;
     if ((self->base.flags & KV_OPEN_READ) != 0)
         self->rocks = rocksdb_open_for_read_only_column_families(
             options, self->base.dir, (int)count, family_names, each, handles, 0, &error);
     else
         self->rocks = rocksdb_open_column_families(options, self->base.dir, (int)count,
                                                    family_names, each, handles, &error);
-    if (error != NULL && suspect.code != KV_OK) /* the engine may not name the file */
-        kv_fail(status, suspect.code, "%s", suspect.message);
-    code = settle(&self->base, error, status);
+    code = settle_open(&self->base, error, suspect, status);
     if (code == KV_OK)
         code = adopt_families(self, names, handles, count, status);
 out:
@@ -244,8 +256,11 @@ static kv_code rocks_open(kv_db *db, const kv_options *options, kv_status *statu
 {
     struct rocks_db *self = rocks_db_of(db);
     bool fresh = (db->flags & KV_CREATE) != 0;
+    kv_status suspect = KV_STATUS_INIT;
     pthread_mutex_init(&self->mutex, NULL);
     kv_code code = rocks_settings_init(&self->settings, options, status);
+    if (code == KV_OK)
+        code = engine_logs_check(db->dir, &suspect, status);
     if (code != KV_OK)
         goto out;
     self->reads[0] = read_options_new(NULL, false);
@@ -257,15 +272,15 @@ static kv_code rocks_open(kv_db *db, const kv_options *options, kv_status *statu
     rocksdb_options_set_create_if_missing(self->settings.options, fresh);
     if (fresh && !kv_folder_has(db->dir, "CURRENT")) { /* or cut short before that */
         char only[] = "default", *names[] = { only };
-        code = open_families(self, names, 1, status);
+        code = open_families(self, names, 1, &suspect, status);
     } else {
         char *error = NULL;
         size_t count = 0;
         char **names =
             rocksdb_list_column_families(self->settings.options, db->dir, &count, &error);
-        code = settle(db, error, status);
+        code = settle_open(db, error, &suspect, status);
         if (code == KV_OK)
-            code = open_families(self, names, count, status);
+            code = open_families(self, names, count, &suspect, status);
         rocksdb_list_column_families_destroy(names, count);
     }
 out:

@@ -111,9 +111,13 @@ Test(errors, rocksdb)
 Test(errors, messages)
 {
     kv_status status = KV_STATUS_INIT;
-    cr_assert_eq(engine_fail(&status, leveldb_errors, "/d", "Corruption: odd"), KV_CORRUPT);
+    cr_assert_eq(engine_fail(&status, leveldb_errors, "/d", NULL, "Corruption: odd"),
+                 KV_CORRUPT);
     cr_assert_str_eq(status.message, "/d: Corruption: odd");
     status = (kv_status)KV_STATUS_INIT;
-    engine_fail(&status, leveldb_errors, "/d", "IO error: /d/CURRENT: odd");
+    engine_fail(&status, leveldb_errors, "/d", NULL, "IO error: /d/CURRENT: odd");
     cr_assert_str_eq(status.message, "IO error: /d/CURRENT: odd");
+    status = (kv_status)KV_STATUS_INIT;
+    engine_fail(&status, rocksdb_errors, "/d", "7.sst", "Corruption: The file /d/MANIFEST-1");
+    cr_assert_str_eq(status.message, "/d/7.sst: Corruption: The file /d/MANIFEST-1");
 }
