@@ -320,10 +320,21 @@ static kv_code ranges_check(const kv_txn *txn, kv_status *status)
     return KV_OK;
 }
 
-/* Move the moment that is read to now; what was read must hold until then. */
-static kv_code start_extend(kv_txn *txn, kv_status *status)
+/*
+ * Move the moment that is read to now, which is to show commit `version`; what was read
+ * must hold until then. A commit marks its keys before it writes them, and writing may
+ * take as long as a sync: who met the mark waits for it, and does not look again and
+ * again on the processor that the commit needs.
+ */
+static kv_code start_extend(kv_txn *txn, uint64_t version, kv_status *status)
 {
-    uint64_t now = atomic_load_explicit(&txn->manager->oracle.newest, memory_order_acquire);
+    struct oracle *oracle = &txn->manager->oracle;
+    uint64_t now = atomic_load_explicit(&oracle->newest, memory_order_acquire);
+    if (now < version) {
+        pthread_mutex_lock(&oracle->commit);
+        now = atomic_load_explicit(&oracle->newest, memory_order_relaxed);
+        pthread_mutex_unlock(&oracle->commit);
+    }
     if (!reads_hold(txn))
         return conflict(status);
     txn->start = now;
@@ -415,14 +426,15 @@ static kv_code read_checked(kv_txn *txn, kv_space *space, kv_slice key, kv_value
         kv_code code = read_store(txn, space, key, out, status);
         if (code != KV_OK && code != KV_NOT_FOUND)
             return code;
-        if (txn->snapshot != NULL || version_of(txn->manager, slot) <= txn->start) {
+        uint64_t version = version_of(txn->manager, slot);
+        if (txn->snapshot != NULL || version <= txn->start) {
             kv_code noted = read_note(txn, slot, status);
             if (noted != KV_OK)
                 kv_value_release(out);
             return noted == KV_OK ? code : noted;
         }
         kv_value_release(out);
-        code = start_extend(txn, status);
+        code = start_extend(txn, version, status);
         if (code != KV_OK)
             return code;
     }

@@ -121,7 +121,7 @@ struct lock_grant {
 /* What a transaction did to a lock, to undo in reverse. */
 struct lock_record {
     struct lock *lock;
-    enum lock_mode before;
+    enum lock_mode before, after;
 };
 
 struct lock_stripe {
@@ -145,7 +145,9 @@ enum lock_wait_state { WAIT_AWAKE, WAIT_ASLEEP, WAIT_GRANTED };
 struct lock_owner {
     struct lock_record *records;
     size_t count, room;
-    struct lock *waiting_for; /* NULL when not waiting */
+    kv_space *space;           /* the one locked last; NULL when none is known to be, */
+    enum lock_mode space_mode; /* and at least so */
+    struct lock *waiting_for;  /* NULL when not waiting */
     enum lock_mode waiting_mode;
     _Atomic uint32_t wait_state;
     _Atomic bool awaited; /* somebody waited for a lock it held or stood in line for */

@@ -407,7 +407,7 @@ static enum lock_answer lock_try(kv_txn *txn, struct lock *lock, enum lock_mode 
         return LOCK_NO_MEMORY;
     }
 
-    owner->records[owner->count] = (struct lock_record){ lock, before };
+    owner->records[owner->count] = (struct lock_record){ lock, before, wanted };
     if ((before != LOCK_NONE || lock->queue == NULL) && lock_allows(lock, txn, wanted)) {
         grant->mode = wanted;
         owner->count++;
@@ -417,9 +417,35 @@ static enum lock_answer lock_try(kv_txn *txn, struct lock *lock, enum lock_mode 
     return LOCK_QUEUED;
 }
 
+/*
+ * Is the lock held already, as far as the owner can tell by itself? Most transactions
+ * stay in one space, and write the key that they have just read. What a record says of
+ * the newest lock is how it stands: nobody else changes what is held.
+ */
+static bool is_held(const struct lock_owner *owner, const kv_space *space, kv_slice key,
+                    enum lock_mode mode)
+{
+    if (key.size == 0)
+        return owner->space == space && joined[owner->space_mode][mode] == owner->space_mode;
+    if (owner->count == 0)
+        return false;
+    const struct lock_record *last = &owner->records[owner->count - 1];
+    const struct lock *lock = last->lock;
+    return lock->space == space && joined[last->after][mode] == last->after &&
+           kv_compare(kv_bytes(lock->key, lock->key_size), key) == 0;
+}
+
+static void note_space(struct lock_owner *owner, kv_space *space, enum lock_mode mode)
+{
+    owner->space_mode = owner->space == space ? joined[owner->space_mode][mode] : mode;
+    owner->space = space;
+}
+
 kv_code lock_take(kv_txn *txn, kv_space *space, kv_slice key, enum lock_mode mode,
                   kv_status *status)
 {
+    if (is_held(&txn->locks, space, key, mode))
+        return KV_OK;
     uint64_t hash = txn_hash(space, key);
     struct lock_stripe *stripe = &txn->manager->locks.stripes[(hash >> 32) % LOCK_STRIPES];
     struct lock **bucket = &stripe->buckets[(hash >> 40) % LOCK_BUCKETS];
@@ -430,13 +456,15 @@ kv_code lock_take(kv_txn *txn, kv_space *space, kv_slice key, enum lock_mode mod
         lock = lock_make(stripe, bucket, space, key);
     enum lock_answer answer = lock == NULL ? LOCK_NO_MEMORY : lock_try(txn, lock, mode);
     pthread_mutex_unlock(&stripe->mutex);
-    if (answer == LOCK_HELD)
-        return KV_OK;
+    kv_code code = KV_OK;
     if (answer == LOCK_NO_MEMORY)
         return kv_fail(status, KV_NO_MEMORY, "no memory for a lock");
-    kv_code code = lock_wait(txn, lock, stripe, status);
-    if (code == KV_OK)
-        txn->locks.count++;
+    if (answer == LOCK_QUEUED) {
+        code = lock_wait(txn, lock, stripe, status);
+        txn->locks.count += code == KV_OK;
+    }
+    if (code == KV_OK && key.size == 0)
+        note_space(&txn->locks, space, mode);
     return code;
 }
 
@@ -444,6 +472,7 @@ void lock_release_to(kv_txn *txn, size_t count)
 {
     struct lock_owner *owner = &txn->locks;
     struct lock_wakes wakes = { .count = 0 };
+    owner->space = NULL; /* its lock may be among those that go */
     while (owner->count > count) {
         struct lock_record record = owner->records[--owner->count];
         struct lock *lock = record.lock;
