@@ -35,7 +35,7 @@ CONTRACT_TEST(care, figures)
         "spaces"
     };
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     store_space(&store, "second");
     for (char key[2] = "a"; key[0] <= 'z'; key[0]++)
         put(store.space, key, key);
@@ -62,7 +62,7 @@ CONTRACT_TEST(care, approximate_sizes_and_compaction)
 {
     enum { COUNT = 200 };
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     char value[1001];
     char key[16];
     uint64_t all = 0;
@@ -106,8 +106,8 @@ CONTRACT_TEST(care, approximate_sizes_and_compaction)
 CONTRACT_TEST_DURABLE(care, a_copy_while_in_use)
 {
     struct store store;
-    char path[CONTRACT_PATH_MAX];
-    store_new(&store, row);
+    char path[TEST_PATH_SIZE];
+    contract_store(&store, row);
     kv_space *other = store_space(&store, "other");
     put(store.space, "a", "1");
     put(other, "b", "2");
@@ -199,7 +199,7 @@ static void check_copy(const char *driver, const char *path, int writer, int lea
 CONTRACT_TEST_DURABLE(care, copies_under_writers)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     kv_space *other = store_space(&store, "other");
     struct copied copied[COPY_WRITERS];
     pthread_t threads[COPY_WRITERS];
@@ -211,7 +211,7 @@ CONTRACT_TEST_DURABLE(care, copies_under_writers)
         pthread_create(&threads[w], NULL, write_until_stopped, &copied[w]);
     }
     for (int c = 0; c < COPIES; c++) {
-        char path[CONTRACT_PATH_MAX];
+        char path[TEST_PATH_SIZE];
         int least[COPY_WRITERS];
         contract_path(path, store.root, "copy");
         for (int w = 0; w < COPY_WRITERS; w++)
@@ -220,7 +220,7 @@ CONTRACT_TEST_DURABLE(care, copies_under_writers)
         assert_ok(kv_checkpoint(store.db, path, status));
         for (int w = 0; w < COPY_WRITERS; w++)
             check_copy(row->driver, path, w, least[w], atomic_load(&copied[w].begun));
-        contract_remove(path);
+        test_folder_remove(path);
     }
     atomic_store(&stop, true);
     for (int w = 0; w < COPY_WRITERS; w++)
@@ -309,7 +309,7 @@ static void *read_all(void *context)
 CONTRACT_TEST(care, many_threads)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     struct crowd crowd = { .store = &store };
     struct member members[THREADS];
     pthread_t writers[THREADS];
@@ -338,7 +338,7 @@ static void *commit_it(void *context)
 CONTRACT_TEST(care, handles_pass_between_threads)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     kv_batch *batch = NULL;
     pthread_t thread;
     assert_ok(kv_batch_new(store.db, &batch, status));

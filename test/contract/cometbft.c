@@ -16,7 +16,7 @@ static kv_slice none(void)
 CONTRACT_TEST(cometbft, get_set_delete)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     kv_space *space = store.space;
 
     assert_text(get(space, "a"), "-");
@@ -37,7 +37,7 @@ CONTRACT_TEST(cometbft, get_set_delete)
 CONTRACT_TEST(cometbft, empty_keys_and_values)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     kv_space *space = store.space;
     kv_slice empties[] = { { NULL, 0 }, { "", 0 } };
     for (size_t i = 0; i < 2; i++) {
@@ -141,7 +141,7 @@ CONTRACT_TEST(cometbft, iterators)
     };
     struct store store;
     unsigned char key[8];
-    store_new(&store, row);
+    contract_store(&store, row);
     check_numbers(store.space, &(struct number_case){ -1, -1, false, "" });
     check_numbers(store.space, &(struct number_case){ -1, -1, true, "" });
     for (int i = 0; i < 10; i++)
@@ -163,7 +163,7 @@ CONTRACT_TEST(cometbft, iterators)
 CONTRACT_TEST(cometbft, batches)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     kv_space *space = store.space;
     kv_batch *batch = NULL;
     assert_ok(kv_batch_new(store.db, &batch, status));
@@ -222,7 +222,7 @@ static void check_ended(kv_iter *iter)
 CONTRACT_TEST(cometbft, ends_of_walks)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     kv_space *space = store.space;
     kv_iter *iter = iter_open(space, NULL, NULL);
     check_ended(iter); /* on no entry yet */
@@ -260,7 +260,7 @@ CONTRACT_TEST(cometbft, ends_of_walks)
 CONTRACT_TEST(cometbft, gets_while_walking)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     for (unsigned i = 0; i < 100; i++) {
         unsigned char byte = (unsigned char)i;
         assert_ok(kv_put(store.space, kv_bytes(&byte, 1), kv_bytes(&byte, 1), 0, status));
@@ -294,7 +294,7 @@ static const char *with_prefix(kv_space *space, const char *prefix, bool back)
 CONTRACT_TEST(cometbft, prefixes)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     kv_space *space = store.space;
     assert_text(with_prefix(space, "2", false), "");
 
@@ -321,7 +321,7 @@ CONTRACT_TEST(cometbft, prefixes)
 CONTRACT_TEST(cometbft, spaces_for_prefix_databases)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     kv_space *outer = store.space;
     kv_space *inner = store_space(&store, "key");
     static const char *const names[] = { "key", "key1", "key2", "key3", "something",

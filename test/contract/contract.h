@@ -2,7 +2,7 @@
 #ifndef TEST_CONTRACT_CONTRACT_H
 #define TEST_CONTRACT_CONTRACT_H
 
-#include "kv/driver.h"
+#include "test/store.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -29,31 +29,16 @@ struct criterion_test_params contract_rows_durable(void); /* those that keep the
     }                                        \
     ParameterizedTest(struct contract_row *row, suite, name)
 
-enum { CONTRACT_PATH_MAX = 256 };
-
-/* An open database in a new folder, with the space "default". */
-struct store {
-    char driver[16];
-    char root[CONTRACT_PATH_MAX]; /* the test's own folder, */
-    char dir[CONTRACT_PATH_MAX];  /* and the database in it */
-    kv_db *db;
-    kv_space *space;
-    kv_status status; /* of the last call of a helper that can fail */
-};
-
-void store_new(struct store *store, const struct contract_row *row);
-void store_free(struct store *store); /* closes and removes the folder */
-void store_open(struct store *store);
-void store_close(struct store *store);
-void store_reopen(struct store *store);
-bool store_has(const struct store *store, unsigned caps);
+/* An open store of the row's driver. */
+void contract_store(struct store *store, const struct contract_row *row);
+/* The space `name` of the store, made where it is missing. */
 kv_space *store_space(struct store *store, const char *name);
+bool store_has(const struct store *store, unsigned caps);
 
 /* Open `dir` with `driver` and hand back the code; status as usual. */
 kv_code contract_open(const char *driver, const char *dir, unsigned flags, kv_db **out,
                       kv_status *status);
-void contract_remove(const char *path); /* with all below it */
-void contract_path(char out[CONTRACT_PATH_MAX], const char *dir, const char *name);
+void contract_path(char out[TEST_PATH_SIZE], const char *dir, const char *name);
 
 /* Short forms over texts; an answer that is not KV_OK fails the test. */
 void put(kv_space *space, const char *key, const char *value);

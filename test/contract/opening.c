@@ -23,7 +23,7 @@ static void assert_says(const kv_status *status, const char *part)
 CONTRACT_TEST(opening, closing_over_live_handles_is_refused)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     put(store.space, "a", "1");
     kv_snapshot *snapshot = NULL;
     kv_batch *batch = NULL;
@@ -49,7 +49,7 @@ CONTRACT_TEST(opening, closing_over_live_handles_is_refused)
 CONTRACT_TEST(opening, unused_handles_leave_nothing)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     for (int i = 0; i < 50; i++) {
         kv_snapshot *snapshot = NULL;
         kv_batch *batch = NULL;
@@ -69,7 +69,7 @@ CONTRACT_TEST(opening, unused_handles_leave_nothing)
 CONTRACT_TEST_DURABLE(opening, data_outlives_closing)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     put(store.space, "a", "1");
     put(store.space, "empty", "");
     put(store.space, "gone", "x");
@@ -88,10 +88,10 @@ CONTRACT_TEST_DURABLE(opening, data_outlives_closing)
 CONTRACT_TEST_DURABLE(opening, a_missing_folder)
 {
     struct store store;
-    char path[CONTRACT_PATH_MAX];
+    char path[TEST_PATH_SIZE];
     kv_status said = KV_STATUS_INIT;
     kv_db *db = NULL;
-    store_new(&store, row);
+    contract_store(&store, row);
     contract_path(path, store.root, "nowhere");
     kv_code code = contract_open(row->driver, path, 0, &db, &said);
     cr_assert(code == KV_NOT_FOUND && db == NULL, "%s", kv_code_name(code));
@@ -132,9 +132,9 @@ static int code_in_child(const char *driver, const char *dir)
 CONTRACT_TEST_DURABLE(opening, twice)
 {
     struct store store;
-    char path[2 * CONTRACT_PATH_MAX];
-    char link[CONTRACT_PATH_MAX];
-    store_new(&store, row);
+    char path[2 * TEST_PATH_SIZE];
+    char link[TEST_PATH_SIZE];
+    contract_store(&store, row);
     put(store.space, "a", "1");
     contract_path(link, store.root, "link");
     cr_assert(symlink(store.dir, link) == 0, "symlink");
@@ -160,7 +160,7 @@ CONTRACT_TEST_DURABLE(opening, twice)
 /* Every file below `path`, to see that a refusal wrote nothing. */
 static void list_files(const char *path, char *out, size_t size)
 {
-    char command[2 * CONTRACT_PATH_MAX];
+    char command[2 * TEST_PATH_SIZE];
     snprintf(command, sizeof(command), "cd '%s' && find . | sort", path);
     FILE *pipe = popen(command, "r");
     size_t got = fread(out, 1, size - 1, pipe);
@@ -173,7 +173,7 @@ CONTRACT_TEST_DURABLE(opening, another_engines_folder)
     struct store store;
     char before[8192];
     char after[8192];
-    store_new(&store, row);
+    contract_store(&store, row);
     put(store.space, "a", "1");
     store_close(&store);
     list_files(store.dir, before, sizeof(before));
@@ -199,10 +199,10 @@ CONTRACT_TEST_DURABLE(opening, another_engines_folder)
 CONTRACT_TEST_DURABLE(opening, a_file_in_place_of_the_folder)
 {
     struct store store;
-    char path[CONTRACT_PATH_MAX];
+    char path[TEST_PATH_SIZE];
     kv_status said = KV_STATUS_INIT;
     kv_db *db = NULL;
-    store_new(&store, row);
+    contract_store(&store, row);
     contract_path(path, store.root, "file");
     int file = open(path, O_CREAT | O_WRONLY, 0644);
     cr_assert(file >= 0, "create");
@@ -242,13 +242,13 @@ static int code_as_nobody(const char *driver, const char *dir, unsigned flags, c
 CONTRACT_TEST_DURABLE(opening, without_permission)
 {
     struct store store;
-    char path[CONTRACT_PATH_MAX];
+    char path[TEST_PATH_SIZE];
     kv_status said = KV_STATUS_INIT;
     if (geteuid() != 0) {
         cr_skip("needs root, to become somebody else");
         return;
     }
-    store_new(&store, row);
+    contract_store(&store, row);
     put(store.space, "a", "1");
     store_close(&store);
     contract_path(path, store.root, "new");
@@ -270,7 +270,7 @@ CONTRACT_TEST_DURABLE(opening, without_permission)
 CONTRACT_TEST_DURABLE(opening, with_few_files)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     struct rlimit limit;
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = 64;
@@ -320,7 +320,7 @@ CONTRACT_TEST_DURABLE(opening, for_reading)
     struct store store;
     char before[8192];
     char after[8192];
-    store_new(&store, row);
+    contract_store(&store, row);
     put(store.space, "a", "1");
     store_reopen(&store);
     put(store.space, "unflushed", "in the log");

@@ -346,7 +346,7 @@ CONTRACT_TEST(property, any_operations_in_any_order)
     struct world *world = calloc(1, sizeof(*world));
     world->then = calloc(SNAPSHOTS, sizeof(*world->then));
     world->state = seed_text != NULL ? (uint64_t)atoi(seed_text) : 20180;
-    store_new(&world->store, row);
+    contract_store(&world->store, row);
     open_spaces(world);
     for (world->step = 0; world->step < steps; world->step++) {
         uint32_t what = chance(world, 200);

@@ -22,7 +22,7 @@ static const char *seek(kv_iter *iter, const char *key, bool before)
 CONTRACT_TEST(reading, seeks_to_keys_gaps_and_past_the_ends)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     put(store.space, "b", "1");
     put(store.space, "d", "2");
     put(store.space, "f", "3");
@@ -50,7 +50,7 @@ CONTRACT_TEST(reading, seeks_to_keys_gaps_and_past_the_ends)
 CONTRACT_TEST(reading, seeks_stay_within_the_range)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     for (char key[2] = "a"; key[0] <= 'h'; key[0]++)
         put(store.space, key, key);
     kv_range range = text_range("c", "f");
@@ -74,7 +74,7 @@ CONTRACT_TEST(reading, seeks_stay_within_the_range)
 CONTRACT_TEST(reading, reverse_walks)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     kv_space *next = store_space(&store, "next"); /* a neighbour, first empty */
     for (int i = 0; i < 2; i++) {
         put(store.space, "a", "1");
@@ -114,7 +114,7 @@ static const char *prefixed(kv_space *space, const char *prefix, size_t size, bo
 CONTRACT_TEST(reading, prefixes_that_end_in_ff)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     kv_space *space = store.space;
     put_bytes(space, "a", 1);
     put_bytes(space, "a\xff", 2);
@@ -145,7 +145,7 @@ CONTRACT_TEST(reading, prefixes_that_end_in_ff)
 CONTRACT_TEST(reading, order_of_odd_keys)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     kv_space *space = store.space;
     put_bytes(space, "\x80", 1);
     put_bytes(space, "\x7f", 1);
@@ -165,7 +165,7 @@ CONTRACT_TEST(reading, order_of_odd_keys)
 CONTRACT_TEST(reading, an_iterator_sees_one_moment)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     put(store.space, "a", "1");
     put(store.space, "c", "3");
     kv_iter *iter = iter_open(store.space, NULL, NULL);
@@ -188,7 +188,7 @@ CONTRACT_TEST(reading, an_iterator_sees_one_moment)
 CONTRACT_TEST(reading, writes_during_a_walk)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     char key[16];
     for (int i = 0; i < 500; i++) {
         snprintf(key, sizeof(key), "k%04d", 2 * i);
@@ -218,7 +218,7 @@ CONTRACT_TEST(reading, writes_during_a_walk)
 CONTRACT_TEST(reading, bounds_may_be_freed)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     put(store.space, "a", "1");
     put(store.space, "b", "2");
     put(store.space, "c", "3");
@@ -238,7 +238,7 @@ CONTRACT_TEST(reading, ten_thousand_live_iterators)
 {
     enum { COUNT = 10000 };
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     kv_iter **iters = calloc(COUNT, sizeof(*iters));
     char key[16];
     for (int i = 0; i < COUNT; i++) {
@@ -265,7 +265,7 @@ CONTRACT_TEST(reading, ten_thousand_live_iterators)
 CONTRACT_TEST(reading, a_value_outlives_its_key)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     put(store.space, "a", "first");
     kv_value value = KV_VALUE_INIT;
     kv_value same = KV_VALUE_INIT;
@@ -288,7 +288,7 @@ CONTRACT_TEST(reading, a_value_outlives_its_key)
 CONTRACT_TEST(reading, snapshots_see_one_moment_of_every_space)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     kv_space *other = store_space(&store, "other");
     kv_snapshot *empty = NULL;
     kv_snapshot *full = NULL;
@@ -324,7 +324,7 @@ CONTRACT_TEST(reading, snapshots_see_one_moment_of_every_space)
 CONTRACT_TEST(reading, a_value_outlives_its_snapshot)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     put(store.space, "a", "old");
     kv_snapshot *snapshot = NULL;
     assert_ok(kv_snapshot_take(store.db, &snapshot, status));
@@ -343,7 +343,7 @@ CONTRACT_TEST(reading, many_snapshots)
 {
     enum { COUNT = 40 };
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     kv_snapshot *snapshots[COUNT] = { NULL };
     char value[16];
     for (int i = 0; i < COUNT; i++) {
@@ -370,7 +370,7 @@ CONTRACT_TEST(reading, get_many_keeps_order_and_duplicates)
 {
     enum { COUNT = 7 };
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     put(store.space, "a", "1");
     put(store.space, "b", "");
     put(store.space, "c", "3");
@@ -413,7 +413,7 @@ CONTRACT_TEST(reading, get_many_keeps_order_and_duplicates)
 CONTRACT_TEST(reading, the_longest_keys)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     uint64_t most = kv_db_driver(store.db)->key_size_max;
     if (most > KV_KEY_SIZE_MAX)
         most = KV_KEY_SIZE_MAX;
@@ -462,7 +462,7 @@ static void check_big_value(struct store *store, const unsigned char *bytes, siz
 CONTRACT_TEST(reading, a_value_of_100_megabytes)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     size_t size = 100u * 1000u * 1000u;
     if (size > kv_db_driver(store.db)->value_size_max)
         size = kv_db_driver(store.db)->value_size_max;

@@ -34,7 +34,7 @@ static void batch_del_range(kv_batch *batch, kv_space *space, const char *first,
 CONTRACT_TEST(writing, the_last_operation_on_a_key_wins)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     kv_space *space = store.space;
     put(space, "c", "stored");
     put(space, "e", "stored");
@@ -64,7 +64,7 @@ CONTRACT_TEST(writing, the_last_operation_on_a_key_wins)
 CONTRACT_TEST(writing, a_batch_copies_and_is_reusable)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     kv_space *other = store_space(&store, "other");
     kv_batch *batch = batch_new(&store);
     char key[] = "key";
@@ -101,8 +101,8 @@ CONTRACT_TEST(writing, a_refused_batch_writes_nothing)
 {
     struct store store;
     struct store second;
-    store_new(&store, row);
-    store_new(&second, row);
+    contract_store(&store, row);
+    contract_store(&second, row);
     kv_batch *batch = batch_new(&store);
     batch_put(batch, store.space, "a", "1");
     batch_put(batch, second.space, "b", "2"); /* of another database */
@@ -124,7 +124,7 @@ CONTRACT_TEST(writing, a_large_batch)
 {
     enum { COUNT = 20000 };
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     kv_space *other = store_space(&store, "other");
     kv_batch *batch = batch_new(&store);
     char key[16];
@@ -155,7 +155,7 @@ CONTRACT_TEST(writing, a_large_batch)
 CONTRACT_TEST(writing, delete_range)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     kv_space *other = store_space(&store, "other");
     for (char key[2] = "a"; key[0] <= 'h'; key[0]++) {
         put(store.space, key, key);
@@ -189,7 +189,7 @@ CONTRACT_TEST(writing, delete_range)
 CONTRACT_TEST(writing, ranges_keep_their_place_in_a_batch)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     kv_space *other = store_space(&store, "other");
     put(store.space, "a", "stored");
     put(store.space, "b", "stored");
@@ -245,7 +245,7 @@ static const char *space_names(struct store *store)
 CONTRACT_TEST(writing, spaces_are_apart)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     kv_space *space = NULL;
     assert_code(KV_NOT_FOUND, kv_space_open(store.db, "b", 0, &space, status));
     cr_assert(space == NULL, "a handle without a space");
@@ -291,7 +291,7 @@ CONTRACT_TEST(writing, spaces_are_apart)
 CONTRACT_TEST(writing, dropping_a_space)
 {
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     kv_space *space = store_space(&store, "gone");
     put(store.space, "stays", "1");
     put(space, "a", "1");
@@ -319,7 +319,7 @@ CONTRACT_TEST(writing, many_spaces)
 {
     enum { COUNT = 60 };
     struct store store;
-    store_new(&store, row);
+    contract_store(&store, row);
     char name[24];
     kv_batch *batch = batch_new(&store);
     for (int i = 0; i < COUNT; i++) {

@@ -27,6 +27,7 @@ void scenario_init(struct scenario *scenario, const char *driver)
     if (mkdtemp(scenario->root) == NULL)
         abort();
     snprintf(scenario->dir, sizeof(scenario->dir), "%.240s/db", scenario->root);
+    snprintf(scenario->copy, sizeof(scenario->copy), "%.240s/copy", scenario->root);
 }
 
 void scenario_free(struct scenario *scenario)
@@ -195,6 +196,22 @@ static void read_many(struct scenario *scenario, kv_space *space)
         kv_value_release(&values[i]);
 }
 
+/* A copy that failed leaves nothing unfinished behind. */
+static void copy(struct scenario *scenario, kv_db *db)
+{
+    char partial[SCENARIO_PATH_MAX + 8];
+    if (!scenario->durable)
+        return;
+    kv_status status = KV_STATUS_INIT;
+    kv_code code = kv_checkpoint(db, scenario->copy, &status);
+    bool done = went_well(scenario, code, &status);
+    snprintf(partial, sizeof(partial), "%s.partial", scenario->copy);
+    if (access(partial, F_OK) == 0 || (done && access(scenario->copy, F_OK) != 0)) {
+        fprintf(stderr, "an unfinished copy was left behind, or none made\n");
+        abort();
+    }
+}
+
 void scenario_run(struct scenario *scenario)
 {
     kv_space *spaces[2] = { NULL, NULL };
@@ -219,6 +236,7 @@ void scenario_run(struct scenario *scenario)
         read_all(scenario, spaces[1], NULL);
         kv_snapshot_release(snapshot);
         care(scenario, db, spaces[1]);
+        copy(scenario, db);
     }
     TRY(kv_close(db, status));
 }
@@ -242,28 +260,9 @@ static bool has(kv_space *space, const char *kind, unsigned number, bool *wrong)
     return there;
 }
 
-bool scenario_check(struct scenario *scenario)
+static bool contents_check(const struct scenario *scenario, kv_space *first, kv_space *second)
 {
     bool wrong = false;
-    kv_status status = KV_STATUS_INIT;
-    kv_space *first = NULL;
-    kv_space *second = NULL;
-    kv_options *options = NULL;
-    kv_db *db = NULL;
-    if (!scenario->durable)
-        return true;
-    kv_code code = kv_options_new(scenario->driver, scenario->dir, NULL, &options, &status);
-    if (code == KV_OK)
-        code = kv_open(options, 0, &db, &status);
-    if (code == KV_OK)
-        code = kv_space_open(db, "first", 0, &first, &status);
-    if (code == KV_OK)
-        code = kv_space_open(db, "second", 0, &second, &status);
-    kv_options_free(options);
-    if (code != KV_OK) {
-        fprintf(stderr, "reopening: %s: %s\n", kv_code_name(code), status.message);
-        wrong = true;
-    }
     for (unsigned i = 0; !wrong && i < SCENARIO_OLD; i++)
         if (!has(first, "old", i, &wrong)) {
             fprintf(stderr, "old %u is lost\n", i);
@@ -279,7 +278,35 @@ bool scenario_check(struct scenario *scenario)
             wrong = true;
         }
     }
-    if (kv_close(db, NULL) != KV_OK)
-        wrong = true;
     return !wrong;
+}
+
+static bool folder_check(const struct scenario *scenario, const char *dir)
+{
+    kv_status status = KV_STATUS_INIT;
+    kv_space *first = NULL;
+    kv_space *second = NULL;
+    kv_options *options = NULL;
+    kv_db *db = NULL;
+    kv_code code = kv_options_new(scenario->driver, dir, NULL, &options, &status);
+    if (code == KV_OK)
+        code = kv_open(options, 0, &db, &status);
+    if (code == KV_OK)
+        code = kv_space_open(db, "first", 0, &first, &status);
+    if (code == KV_OK)
+        code = kv_space_open(db, "second", 0, &second, &status);
+    kv_options_free(options);
+    bool good = code == KV_OK && contents_check(scenario, first, second);
+    if (code != KV_OK)
+        fprintf(stderr, "reopening %s: %s: %s\n", dir, kv_code_name(code), status.message);
+    return kv_close(db, NULL) == KV_OK && good;
+}
+
+bool scenario_check(struct scenario *scenario)
+{
+    if (!scenario->durable)
+        return true;
+    bool copied = access(scenario->copy, F_OK) == 0;
+    return folder_check(scenario, scenario->dir) &&
+           (!copied || folder_check(scenario, scenario->copy));
 }

@@ -2,9 +2,9 @@
  * scenario.h - a small life of a database, in which anything may fail.
  *
  * prepare() writes what must never be lost. run() then does one of each: opens,
- * writes singly and in batches over two spaces, reads, walks, closes; it notes
- * which writes were acknowledged and goes on after an error. check() opens again
- * with nothing failing and holds the contents against the notes.
+ * writes singly and in batches over two spaces, reads, walks, copies, closes; it
+ * notes which writes were acknowledged and goes on after an error. check() opens
+ * again with nothing failing, the copy too, and holds the contents against the notes.
  */
 #ifndef TEST_FAULT_SCENARIO_H
 #define TEST_FAULT_SCENARIO_H
@@ -17,6 +17,7 @@ struct scenario {
     const char *driver;
     char root[SCENARIO_PATH_MAX]; /* under mkdtemp; removed by scenario_free */
     char dir[SCENARIO_PATH_MAX];
+    char copy[SCENARIO_PATH_MAX]; /* beside it, made when all is written */
     bool durable;
     bool acknowledged[SCENARIO_NEW];
     unsigned errors; /* calls that failed in run() */

@@ -269,6 +269,15 @@ SHIM_MOVE(prev)
 SHIM_SEEK(seek)
 SHIM_SEEK(seek_for_prev)
 
+static void shim_iter_verify(kv_iter *base)
+{
+    struct shim_iter *iter = (struct shim_iter *)base;
+    if (fault("iter_verify", &base->status) != KV_OK)
+        return;
+    inner_of(base->driver)->iter_verify(iter->inner);
+    moved(base, false);
+}
+
 /* ---- Writing ------------------------------------------------------------------- */
 
 static kv_code shim_put(kv_space *space, kv_slice key, kv_slice value, unsigned flags,
@@ -493,6 +502,7 @@ static void table_fill(kv_driver *table, const kv_driver *inner)
     SHIM_IF_THERE(del);
     SHIM_IF_THERE(get_many);
     SHIM_IF_THERE(iter_seek_for_prev);
+    SHIM_IF_THERE(iter_verify);
     SHIM_IF_THERE(batch_delete_range);
     SHIM_IF_THERE(sync);
     SHIM_IF_THERE(space_drop);
@@ -502,6 +512,11 @@ static void table_fill(kv_driver *table, const kv_driver *inner)
     SHIM_IF_THERE(stats);
     SHIM_IF_THERE(checkpoint);
     SHIM_IF_THERE(batch_visit);
+}
+
+bool fault_is_shim(const kv_driver *driver)
+{
+    return driver->open == shim_open;
 }
 
 void fault_shim_register(const kv_driver *inner)

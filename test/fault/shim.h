@@ -12,6 +12,8 @@
 /* Register a shim around `inner`, called "f.<name>"; harmless when done. */
 void fault_shim_register(const kv_driver *inner);
 
+bool fault_is_shim(const kv_driver *driver);
+
 /* Let the `nth` call from now on (1 is the next) fail with `code`, once; with
  * `stay` all later ones too. 0 for none. */
 void fault_shim_fail(unsigned long nth, kv_code code, bool stay);

@@ -57,17 +57,17 @@ static void expect_spaces(kv_db *db, const char *expected)
  * one is empty when made anew. */
 ParameterizedTest(struct row *row, core, spaces)
 {
-    char dir[SCRATCH_PATH_SIZE], got[SCRATCH_PATH_SIZE];
-    scratch_make(dir);
-    kv_db *db = scratch_open(row->driver, dir, KV_CREATE);
+    char dir[TEST_PATH_SIZE], got[TEST_PATH_SIZE];
+    test_folder_make(dir);
+    kv_db *db = test_db_open(row->driver, dir, KV_CREATE);
     kv_space *none;
     expect_spaces(db, "");
     cr_assert_eq(kv_space_open(db, "default", 0, &none, NULL), KV_NOT_FOUND);
     cr_assert_null(none);
     cr_assert_eq(kv_space_open(db, "", KV_CREATE, &none, NULL), KV_INVALID);
 
-    kv_space *a = scratch_space(db, "default"), *b = scratch_space(db, "~b");
-    cr_assert_eq(scratch_space(db, "default"), a);
+    kv_space *a = test_db_space(db, "default"), *b = test_db_space(db, "~b");
+    cr_assert_eq(test_db_space(db, "default"), a);
     scratch_put(a, "k", "in a");
     scratch_put(b, "k", "in b");
     scratch_put(b, "l", "in b");
@@ -77,18 +77,18 @@ ParameterizedTest(struct row *row, core, spaces)
 
     cr_assert_eq(kv_space_drop(a, NULL), KV_OK);
     expect_spaces(db, "~b ");
-    a = scratch_space(db, "default");
+    a = test_db_space(db, "default");
     cr_assert_str_eq(scratch_get(a, "k", got), "-");
     cr_assert_str_eq(scratch_get(b, "k", got), "in b");
-    scratch_close(db);
+    test_db_close(db);
 
     if (is_durable(row->driver)) {
-        db = scratch_open(row->driver, dir, 0);
+        db = test_db_open(row->driver, dir, 0);
         expect_spaces(db, "default ~b ");
-        cr_assert_str_eq(scratch_get(scratch_space(db, "~b"), "l", got), "in b");
-        scratch_close(db);
+        cr_assert_str_eq(scratch_get(test_db_space(db, "~b"), "l", got), "in b");
+        test_db_close(db);
     }
-    scratch_remove(dir);
+    test_folder_remove(dir);
 }
 
 ParameterizedTestParameters(core, many_spaces)
@@ -99,18 +99,18 @@ ParameterizedTestParameters(core, many_spaces)
 /* Past 127 spaces the emulated prefix takes two bytes. */
 ParameterizedTest(struct row *row, core, many_spaces)
 {
-    char dir[SCRATCH_PATH_SIZE], got[SCRATCH_PATH_SIZE], name[32];
-    scratch_make(dir);
-    kv_db *db = scratch_open(row->driver, dir, KV_CREATE);
+    char dir[TEST_PATH_SIZE], got[TEST_PATH_SIZE], name[32];
+    test_folder_make(dir);
+    kv_db *db = test_db_open(row->driver, dir, KV_CREATE);
     /* RocksDB writes the options of all column families down for each new one. */
     const int spaces = (kv_driver_find(row->driver)->caps & KV_CAP_SPACES) != 0 ? 20 : 140;
     for (int i = 0; i < spaces; i++) {
         snprintf(name, sizeof(name), "space %d", i);
-        scratch_put(scratch_space(db, name), "\xff", name);
+        scratch_put(test_db_space(db, name), "\xff", name);
     }
     for (int i = 0; i < spaces; i++) {
         snprintf(name, sizeof(name), "space %d", i);
-        kv_space *space = scratch_space(db, name);
+        kv_space *space = test_db_space(db, name);
         cr_assert_str_eq(scratch_get(space, "\xff", got), name);
         kv_iter *iter;
         cr_assert_eq(kv_iter_open(space, NULL, NULL, &iter, NULL), KV_OK);
@@ -120,8 +120,8 @@ ParameterizedTest(struct row *row, core, many_spaces)
         cr_assert_eq(kv_iter_status(iter, NULL), KV_OK);
         kv_iter_close(iter);
     }
-    scratch_close(db);
-    scratch_remove(dir);
+    test_db_close(db);
+    test_folder_remove(dir);
 }
 
 ParameterizedTestParameters(core, live_handles)
@@ -131,10 +131,10 @@ ParameterizedTestParameters(core, live_handles)
 
 ParameterizedTest(struct row *row, core, live_handles)
 {
-    char dir[SCRATCH_PATH_SIZE];
-    scratch_make(dir);
-    kv_db *db = scratch_open(row->driver, dir, KV_CREATE);
-    kv_space *space = scratch_space(db, "s");
+    char dir[TEST_PATH_SIZE];
+    test_folder_make(dir);
+    kv_db *db = test_db_open(row->driver, dir, KV_CREATE);
+    kv_space *space = test_db_space(db, "s");
     kv_iter *iter;
     kv_snapshot *snapshot;
     kv_batch *batch;
@@ -157,8 +157,8 @@ ParameterizedTest(struct row *row, core, live_handles)
     cr_assert_eq(kv_space_drop(space, NULL), KV_OK);
     cr_assert_eq(kv_batch_commit(batch, 0, NULL), KV_BAD_STATE);
     kv_batch_free(batch);
-    scratch_close(db);
-    scratch_remove(dir);
+    test_db_close(db);
+    test_folder_remove(dir);
 }
 
 ParameterizedTestParameters(core, ranges_in_batches)
@@ -169,10 +169,10 @@ ParameterizedTestParameters(core, ranges_in_batches)
 /* Deletes of ranges take their place among the other operations. */
 ParameterizedTest(struct row *row, core, ranges_in_batches)
 {
-    char dir[SCRATCH_PATH_SIZE], got[SCRATCH_PATH_SIZE];
-    scratch_make(dir);
-    kv_db *db = scratch_open(row->driver, dir, KV_CREATE);
-    kv_space *space = scratch_space(db, "s"), *other = scratch_space(db, "t");
+    char dir[TEST_PATH_SIZE], got[TEST_PATH_SIZE];
+    test_folder_make(dir);
+    kv_db *db = test_db_open(row->driver, dir, KV_CREATE);
+    kv_space *space = test_db_space(db, "s"), *other = test_db_space(db, "t");
     const kv_range range = { kv_text("b"), kv_text("d") }, rest = { kv_text("x"), { NULL, 0 } };
     for (const char *key = "a\0b\0c\0d\0x\0z\0"; *key != '\0'; key += 2) {
         scratch_put(space, key, "old");
@@ -204,8 +204,8 @@ ParameterizedTest(struct row *row, core, ranges_in_batches)
     cr_assert_eq(kv_delete_range(space, NULL, KV_SYNC, NULL), KV_OK);
     cr_assert_str_eq(scratch_get(space, "a", got), "-");
     cr_assert_str_eq(scratch_get(other, "z", got), "old");
-    scratch_close(db);
-    scratch_remove(dir);
+    test_db_close(db);
+    test_folder_remove(dir);
 }
 
 ParameterizedTestParameters(core, refusals)
@@ -215,11 +215,11 @@ ParameterizedTestParameters(core, refusals)
 
 ParameterizedTest(struct row *row, core, refusals)
 {
-    char dir[SCRATCH_PATH_SIZE];
+    char dir[TEST_PATH_SIZE];
     static const unsigned char long_key[KV_KEY_SIZE_MAX + 1];
-    scratch_make(dir);
-    kv_db *db = scratch_open(row->driver, dir, KV_CREATE);
-    kv_space *space = scratch_space(db, "s");
+    test_folder_make(dir);
+    kv_db *db = test_db_open(row->driver, dir, KV_CREATE);
+    kv_space *space = test_db_space(db, "s");
     const kv_slice empty = kv_bytes("", 0), big = kv_bytes(long_key, sizeof(long_key));
     kv_value value = KV_VALUE_INIT;
     cr_assert_eq(kv_put(space, empty, empty, 0, NULL), KV_INVALID);
@@ -250,8 +250,8 @@ ParameterizedTest(struct row *row, core, refusals)
     kv_batch_clear(batch);
     cr_assert_eq(kv_batch_commit(batch, KV_SYNC, NULL), KV_OK);
     kv_batch_free(batch);
-    scratch_close(db);
-    scratch_remove(dir);
+    test_db_close(db);
+    test_folder_remove(dir);
 }
 
 struct figures {
@@ -276,10 +276,10 @@ ParameterizedTestParameters(core, stats)
 
 ParameterizedTest(struct row *row, core, stats)
 {
-    char dir[SCRATCH_PATH_SIZE];
-    scratch_make(dir);
-    kv_db *db = scratch_open(row->driver, dir, KV_CREATE);
-    kv_space *space = scratch_space(db, "s");
+    char dir[TEST_PATH_SIZE];
+    test_folder_make(dir);
+    kv_db *db = test_db_open(row->driver, dir, KV_CREATE);
+    kv_space *space = test_db_space(db, "s");
     scratch_put(space, "k", "v");
     kv_iter *iter;
     cr_assert_eq(kv_iter_open(space, NULL, NULL, &iter, NULL), KV_OK);
@@ -291,8 +291,8 @@ ParameterizedTest(struct row *row, core, stats)
     cr_assert_eq(figures.spaces, 1);
     cr_assert_eq(figures.iterators, 1);
     kv_iter_close(iter);
-    scratch_close(db);
-    scratch_remove(dir);
+    test_db_close(db);
+    test_folder_remove(dir);
 }
 
 ParameterizedTestParameters(core, checkpoint)
@@ -303,28 +303,28 @@ ParameterizedTestParameters(core, checkpoint)
 /* A copy taken while in use holds what was there, and opens like the original. */
 ParameterizedTest(struct row *row, core, checkpoint)
 {
-    char dir[SCRATCH_PATH_SIZE], copy[SCRATCH_PATH_SIZE], got[SCRATCH_PATH_SIZE];
-    scratch_make(dir);
-    kv_db *db = scratch_open(row->driver, scratch_join(got, dir, "db"), KV_CREATE);
-    scratch_put(scratch_space(db, "s"), "k", "v");
-    scratch_put(scratch_space(db, "empty"), "k", "v");
-    cr_assert_eq(kv_delete(scratch_space(db, "empty"), kv_text("k"), 0, NULL), KV_OK);
+    char dir[TEST_PATH_SIZE], copy[TEST_PATH_SIZE], got[TEST_PATH_SIZE];
+    test_folder_make(dir);
+    kv_db *db = test_db_open(row->driver, scratch_join(got, dir, "db"), KV_CREATE);
+    scratch_put(test_db_space(db, "s"), "k", "v");
+    scratch_put(test_db_space(db, "empty"), "k", "v");
+    cr_assert_eq(kv_delete(test_db_space(db, "empty"), kv_text("k"), 0, NULL), KV_OK);
     kv_status status = KV_STATUS_INIT;
     scratch_join(copy, dir, "copy");
     if (!is_durable(row->driver)) {
         cr_assert_eq(kv_checkpoint(db, copy, NULL), KV_UNSUPPORTED);
-        scratch_close(db);
-        scratch_remove(dir);
+        test_db_close(db);
+        test_folder_remove(dir);
         return;
     }
     cr_assert_eq(kv_checkpoint(db, copy, &status), KV_OK, "%s", status.message);
     cr_assert_eq(kv_checkpoint(db, copy, NULL), KV_INVALID);
-    scratch_put(scratch_space(db, "s"), "k", "later");
+    scratch_put(test_db_space(db, "s"), "k", "later");
 
-    kv_db *other = scratch_open(row->driver, copy, 0);
+    kv_db *other = test_db_open(row->driver, copy, 0);
     expect_spaces(other, "empty s ");
-    cr_assert_str_eq(scratch_get(scratch_space(other, "s"), "k", got), "v");
-    scratch_close(other);
-    scratch_close(db);
-    scratch_remove(dir);
+    cr_assert_str_eq(scratch_get(test_db_space(other, "s"), "k", got), "v");
+    test_db_close(other);
+    test_db_close(db);
+    test_folder_remove(dir);
 }

@@ -37,7 +37,7 @@ static kv_db *open_faulty(const char *dir)
     if (kv_driver_find("faulty") == NULL)
         cr_assert_eq(kv_driver_register(&faulty_driver, NULL), KV_OK);
     next_fault = KV_OK;
-    return scratch_open("faulty", dir, KV_CREATE);
+    return test_db_open("faulty", dir, KV_CREATE);
 }
 
 static void expect_refuses(kv_db *db, kv_space *space)
@@ -52,7 +52,7 @@ static void expect_refuses(kv_db *db, kv_space *space)
     cr_expect_eq(kv_space_drop(space, NULL), KV_READ_ONLY);
     kv_space *none;
     cr_expect_eq(kv_space_open(db, "new", KV_CREATE, &none, NULL), KV_READ_ONLY);
-    char got[SCRATCH_PATH_SIZE];
+    char got[TEST_PATH_SIZE];
     cr_expect_str_eq(scratch_get(space, "k", got), "v");
 }
 
@@ -73,34 +73,34 @@ Test(faults, names_of_drivers_are_few_plain_letters)
  * until the database is opened anew. */
 Test(faults, writes_stop)
 {
-    char dir[SCRATCH_PATH_SIZE];
-    scratch_make(dir);
+    char dir[TEST_PATH_SIZE];
+    test_folder_make(dir);
     const kv_code codes[] = { KV_IO, KV_NO_SPACE };
     for (size_t i = 0; i < 2; i++) {
         kv_db *db = open_faulty(dir);
-        kv_space *space = scratch_space(db, "s");
+        kv_space *space = test_db_space(db, "s");
         scratch_put(space, "k", "v");
         next_fault = codes[i];
         kv_status status = KV_STATUS_INIT;
         cr_assert_eq(kv_sync(db, &status), codes[i]);
         cr_assert_str_eq(status.message, "the disk is tired");
         expect_refuses(db, space);
-        scratch_close(db);
+        test_db_close(db);
 
         db = open_faulty(dir);
-        scratch_put(scratch_space(db, "s"), "k", "again");
-        scratch_close(db);
+        scratch_put(test_db_space(db, "s"), "k", "again");
+        test_db_close(db);
     }
-    scratch_remove(dir);
+    test_folder_remove(dir);
 }
 
 /* Other refusals leave it writable, and a refused batch is unchanged. */
 Test(faults, passing_faults)
 {
-    char dir[SCRATCH_PATH_SIZE], got[SCRATCH_PATH_SIZE];
-    scratch_make(dir);
+    char dir[TEST_PATH_SIZE], got[TEST_PATH_SIZE];
+    test_folder_make(dir);
     kv_db *db = open_faulty(dir);
-    kv_space *space = scratch_space(db, "s");
+    kv_space *space = test_db_space(db, "s");
     kv_batch *batch;
     cr_assert_eq(kv_batch_new(db, &batch, NULL), KV_OK);
     kv_batch_put(batch, space, kv_text("k"), kv_text("v"));
@@ -111,8 +111,8 @@ Test(faults, passing_faults)
     cr_assert_eq(kv_batch_commit(batch, KV_SYNC, NULL), KV_OK);
     cr_assert_str_eq(scratch_get(space, "k", got), "v");
     kv_batch_free(batch);
-    scratch_close(db);
-    scratch_remove(dir);
+    test_db_close(db);
+    test_folder_remove(dir);
 }
 
 /* ---- Damage -------------------------------------------------------------- */
@@ -121,8 +121,8 @@ enum { DAMAGE_KEYS = 20000, DAMAGE_SIZE = 128 };
 
 static void fill_and_compact(const char *driver, const char *dir)
 {
-    kv_db *db = scratch_open(driver, dir, KV_CREATE);
-    kv_space *space = scratch_space(db, "s");
+    kv_db *db = test_db_open(driver, dir, KV_CREATE);
+    kv_space *space = test_db_space(db, "s");
     char key[16], value[41];
     for (int i = 0; i < DAMAGE_KEYS; i++) {
         snprintf(key, sizeof(key), "k%06d", i);
@@ -130,13 +130,13 @@ static void fill_and_compact(const char *driver, const char *dir)
         scratch_put(space, key, value);
     }
     cr_assert_eq(kv_compact(space, NULL, NULL), KV_OK);
-    scratch_close(db);
+    test_db_close(db);
 }
 
 /* Flip a run of bits in the largest table, at its start or in its middle. */
-static void damage_table(const char *dir, bool middle, char largest[SCRATCH_PATH_SIZE])
+static void damage_table(const char *dir, bool middle, char largest[TEST_PATH_SIZE])
 {
-    char path[SCRATCH_PATH_SIZE];
+    char path[TEST_PATH_SIZE];
     off_t size = 0;
     DIR *stream = opendir(dir);
     const struct dirent *entry;
@@ -148,7 +148,7 @@ static void damage_table(const char *dir, bool middle, char largest[SCRATCH_PATH
         cr_assert_eq(stat(scratch_join(path, dir, entry->d_name), &info), 0);
         if (info.st_size > size) {
             size = info.st_size;
-            memcpy(largest, path, SCRATCH_PATH_SIZE);
+            memcpy(largest, path, TEST_PATH_SIZE);
         }
     }
     closedir(stream);
@@ -210,14 +210,14 @@ static void expect_gets_say_so(kv_space *space, const char *table)
  * out, and a get of a key in it is no absence. */
 static void expect_no_silent_damage(const char *driver, bool middle)
 {
-    char dir[SCRATCH_PATH_SIZE], table[SCRATCH_PATH_SIZE];
-    scratch_make(dir);
+    char dir[TEST_PATH_SIZE], table[TEST_PATH_SIZE];
+    test_folder_make(dir);
     fill_and_compact(driver, dir);
     damage_table(dir, middle, table);
     kv_db *db;
     kv_space *space = NULL;
     kv_status status = KV_STATUS_INIT;
-    kv_code code = scratch_try_open(driver, dir, 0, &db, &status);
+    kv_code code = test_db_try(driver, dir, 0, &db, &status);
     if (code == KV_OK)
         code = kv_space_open(db, "s", 0, &space, &status);
     if (code == KV_OK) {
@@ -230,8 +230,8 @@ static void expect_no_silent_damage(const char *driver, bool middle)
     }
     cr_expect(code == KV_OK || !middle, "%s: only the first block holds what opening needs",
               driver);
-    scratch_close(db);
-    scratch_remove(dir);
+    test_db_close(db);
+    test_folder_remove(dir);
 }
 
 Test(faults, damaged_tables)
@@ -250,11 +250,11 @@ Test(faults, damaged_tables)
  * still in the log. */
 static int read_as_nobody(const char *driver, const char *dir)
 {
-    char got[SCRATCH_PATH_SIZE];
+    char got[TEST_PATH_SIZE];
     if (geteuid() == 0 && setuid(65534) != 0)
         return 2;
-    kv_db *first = scratch_open(driver, dir, KV_OPEN_READ);
-    kv_db *second = scratch_open(driver, dir, KV_OPEN_READ);
+    kv_db *first = test_db_open(driver, dir, KV_OPEN_READ);
+    kv_db *second = test_db_open(driver, dir, KV_OPEN_READ);
     kv_space *space;
     if (kv_space_open(second, "s", 0, &space, NULL) != KV_OK)
         return 3;
@@ -276,12 +276,12 @@ Test(faults, reading_only)
     for (size_t i = 0; (driver = kv_driver_at(i)) != NULL; i++) {
         if ((driver->caps & KV_CAP_DURABLE) == 0)
             continue;
-        char dir[SCRATCH_PATH_SIZE], path[SCRATCH_PATH_SIZE];
-        scratch_make(dir);
+        char dir[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
+        test_folder_make(dir);
         scratch_join(path, dir, "db");
-        kv_db *db = scratch_open(driver->name, path, KV_CREATE);
-        scratch_put(scratch_space(db, "s"), "k", "v");
-        scratch_close(db);
+        kv_db *db = test_db_open(driver->name, path, KV_CREATE);
+        scratch_put(test_db_space(db, "s"), "k", "v");
+        test_db_close(db);
         cr_assert_eq(chmod(dir, 0755), 0);
         cr_assert_eq(chmod(path, 0555), 0);
         pid_t child = fork();
@@ -291,7 +291,7 @@ Test(faults, reading_only)
         cr_assert_eq(waitpid(child, &exit_status, 0), child);
         cr_expect(WIFEXITED(exit_status) && WEXITSTATUS(exit_status) == 0, "%s: %d",
                   driver->name, exit_status);
-        scratch_remove(dir);
+        test_folder_remove(dir);
     }
 }
 
@@ -302,31 +302,31 @@ Test(faults, repair)
 {
     if (kv_driver_find("leveldb") == NULL)
         cr_skip("built without leveldb");
-    char dir[SCRATCH_PATH_SIZE], path[SCRATCH_PATH_SIZE];
-    scratch_make(dir);
+    char dir[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
+    test_folder_make(dir);
     fill_and_compact("leveldb", dir);
     cr_assert_eq(unlink(scratch_join(path, dir, "CURRENT")), 0);
     kv_db *db;
-    cr_assert_eq(scratch_try_open("leveldb", dir, KV_CREATE, &db, NULL), KV_CORRUPT);
+    cr_assert_eq(test_db_try("leveldb", dir, KV_CREATE, &db, NULL), KV_CORRUPT);
 
     kv_options *options;
     kv_status status = KV_STATUS_INIT;
     cr_assert_eq(kv_options_new("leveldb", dir, NULL, &options, NULL), KV_OK);
     cr_assert_eq(kv_repair(options, &status), KV_OK, "%s", status.message);
     kv_options_free(options);
-    db = scratch_open("leveldb", dir, 0);
+    db = test_db_open("leveldb", dir, 0);
     kv_iter *iter;
-    cr_assert_eq(kv_iter_open(scratch_space(db, "s"), NULL, NULL, &iter, NULL), KV_OK);
+    cr_assert_eq(kv_iter_open(test_db_space(db, "s"), NULL, NULL, &iter, NULL), KV_OK);
     int seen = 0;
     for (bool on = kv_iter_first(iter); on; on = kv_iter_next(iter))
         seen++;
     cr_assert_eq(kv_iter_status(iter, NULL), KV_OK);
     cr_assert_eq(seen, DAMAGE_KEYS);
     kv_iter_close(iter);
-    scratch_close(db);
+    test_db_close(db);
 
     cr_assert_eq(kv_options_new("memory", "", NULL, &options, NULL), KV_OK);
     cr_assert_eq(kv_repair(options, NULL), KV_UNSUPPORTED);
     kv_options_free(options);
-    scratch_remove(dir);
+    test_folder_remove(dir);
 }

@@ -30,7 +30,7 @@ static void expect_refused(const char *driver, const char *dir, unsigned flags, 
 {
     kv_db *db;
     kv_status status = KV_STATUS_INIT;
-    kv_code got = scratch_try_open(driver, dir, flags, &db, &status);
+    kv_code got = test_db_try(driver, dir, flags, &db, &status);
     cr_expect_eq(got, code, "%s: %s", kv_code_name(got), status.message);
     cr_expect_null(db);
     cr_expect_not_null(strstr(status.message, message), "\"%s\" lacks \"%s\"", status.message,
@@ -51,9 +51,9 @@ static int entries(const char *dir)
 
 Test(folder, missing)
 {
-    char dir[SCRATCH_PATH_SIZE], path[SCRATCH_PATH_SIZE];
+    char dir[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
     const char *driver = durable(0);
-    scratch_make(dir);
+    test_folder_make(dir);
     expect_refused(driver, scratch_join(path, dir, "none"), 0, KV_NOT_FOUND, "no such folder");
     expect_refused(driver, dir, 0, KV_NOT_FOUND, "no database in");
     expect_refused(driver, path, KV_OPEN_READ | KV_CREATE, KV_NOT_FOUND, "no such folder");
@@ -61,78 +61,78 @@ Test(folder, missing)
 
     scratch_write(scratch_join(path, dir, "file"), "x");
     expect_refused(driver, path, KV_CREATE, KV_INVALID, "is not a folder");
-    char below[SCRATCH_PATH_SIZE];
+    char below[TEST_PATH_SIZE];
     expect_refused(driver, scratch_join(below, path, "db"), KV_CREATE, KV_INVALID,
                    "Not a directory");
     cr_assert_eq(entries(dir), 1);
-    scratch_remove(dir);
+    test_folder_remove(dir);
 }
 
 /* Parents are made; names may hold blanks and any UTF-8. */
 Test(folder, made_with_parents)
 {
-    char dir[SCRATCH_PATH_SIZE], path[SCRATCH_PATH_SIZE];
-    scratch_make(dir);
+    char dir[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
+    test_folder_make(dir);
     for (size_t i = 0; durable(i) != NULL; i++) {
         char name[64];
         snprintf(name, sizeof(name), "a b/h\xc3\xa9llo \xe4\xb8\x96/%zu", i);
         scratch_join(path, dir, name);
-        kv_db *db = scratch_open(durable(i), path, KV_CREATE);
-        scratch_put(scratch_space(db, "s"), "k", "v");
-        scratch_close(db);
-        db = scratch_open(durable(i), path, 0);
-        char got[SCRATCH_PATH_SIZE];
-        cr_assert_str_eq(scratch_get(scratch_space(db, "s"), "k", got), "v");
-        scratch_close(db);
+        kv_db *db = test_db_open(durable(i), path, KV_CREATE);
+        scratch_put(test_db_space(db, "s"), "k", "v");
+        test_db_close(db);
+        db = test_db_open(durable(i), path, 0);
+        char got[TEST_PATH_SIZE];
+        cr_assert_str_eq(scratch_get(test_db_space(db, "s"), "k", got), "v");
+        test_db_close(db);
     }
-    scratch_remove(dir);
+    test_folder_remove(dir);
 }
 
 /* In this process under every spelling, and in another one; a failed attempt
  * does not free the holder's lock. */
 Test(folder, in_use)
 {
-    char dir[SCRATCH_PATH_SIZE], real[SCRATCH_PATH_SIZE], other[SCRATCH_PATH_SIZE];
-    scratch_make(dir);
+    char dir[TEST_PATH_SIZE], real[TEST_PATH_SIZE], other[TEST_PATH_SIZE];
+    test_folder_make(dir);
     scratch_join(real, dir, "db");
     scratch_join(other, dir, "link");
     cr_assert_eq(symlink("db", other), 0);
     for (size_t i = 0; durable(i) != NULL; i++) {
-        kv_db *db = scratch_open(durable(i), real, KV_CREATE), *second;
+        kv_db *db = test_db_open(durable(i), real, KV_CREATE), *second;
         kv_status status = KV_STATUS_INIT;
-        cr_assert_eq(scratch_try_open(durable(i), real, 0, &second, &status), KV_BUSY);
+        cr_assert_eq(test_db_try(durable(i), real, 0, &second, &status), KV_BUSY);
         cr_assert_not_null(strstr(status.message, "open already"), "%s", status.message);
-        cr_assert_eq(scratch_try_open(durable(i), other, 0, &second, NULL), KV_BUSY);
-        char odd[SCRATCH_PATH_SIZE];
+        cr_assert_eq(test_db_try(durable(i), other, 0, &second, NULL), KV_BUSY);
+        char odd[TEST_PATH_SIZE];
         scratch_join(odd, dir, "./db/../db");
-        cr_assert_eq(scratch_try_open(durable(i), odd, KV_CREATE, &second, NULL), KV_BUSY);
-        cr_assert_eq(scratch_try_open(durable(i), odd, KV_OPEN_READ, &second, NULL), KV_BUSY);
+        cr_assert_eq(test_db_try(durable(i), odd, KV_CREATE, &second, NULL), KV_BUSY);
+        cr_assert_eq(test_db_try(durable(i), odd, KV_OPEN_READ, &second, NULL), KV_BUSY);
 
         pid_t child = fork();
         if (child == 0)
-            _exit(scratch_try_open(durable(i), real, 0, &second, NULL) == KV_BUSY ? 0 : 1);
+            _exit(test_db_try(durable(i), real, 0, &second, NULL) == KV_BUSY ? 0 : 1);
         int exit_status;
         cr_assert_eq(waitpid(child, &exit_status, 0), child);
         cr_assert(WIFEXITED(exit_status) && WEXITSTATUS(exit_status) == 0);
-        scratch_close(db);
-        scratch_close(scratch_open(durable(i), other, 0));
-        scratch_remove(real);
+        test_db_close(db);
+        test_db_close(test_db_open(durable(i), other, 0));
+        test_folder_remove(real);
     }
-    scratch_remove(dir);
+    test_folder_remove(dir);
 }
 
 /* A killed holder leaves no lock. */
 Test(folder, killed_holder)
 {
-    char dir[SCRATCH_PATH_SIZE];
-    scratch_make(dir);
-    scratch_close(scratch_open(durable(0), dir, KV_CREATE));
+    char dir[TEST_PATH_SIZE];
+    test_folder_make(dir);
+    test_db_close(test_db_open(durable(0), dir, KV_CREATE));
     int ready[2];
     cr_assert_eq(pipe(ready), 0);
     pid_t child = fork();
     if (child == 0) {
         kv_db *db;
-        char code = (char)scratch_try_open(durable(0), dir, 0, &db, NULL);
+        char code = (char)test_db_try(durable(0), dir, 0, &db, NULL);
         if (write(ready[1], &code, 1) == 1)
             pause();
         _exit(1);
@@ -143,19 +143,19 @@ Test(folder, killed_holder)
     expect_refused(durable(0), dir, 0, KV_BUSY, "open already");
     kill(child, SIGKILL);
     cr_assert_eq(waitpid(child, NULL, 0), child);
-    scratch_close(scratch_open(durable(0), dir, 0));
-    scratch_remove(dir);
+    test_db_close(test_db_open(durable(0), dir, 0));
+    test_folder_remove(dir);
 }
 
 Test(folder, other_engine)
 {
-    char dir[SCRATCH_PATH_SIZE], message[128], marker[SCRATCH_PATH_SIZE];
+    char dir[TEST_PATH_SIZE], message[128], marker[TEST_PATH_SIZE];
     for (size_t i = 0; durable(i) != NULL; i++) {
         for (size_t j = 0; durable(j) != NULL; j++) {
             if (i == j)
                 continue;
-            scratch_make(dir);
-            scratch_close(scratch_open(durable(i), dir, KV_CREATE));
+            test_folder_make(dir);
+            test_db_close(test_db_open(durable(i), dir, KV_CREATE));
             int before = entries(dir);
             snprintf(message, sizeof(message), "holds %s, config says %s", durable(i),
                      durable(j));
@@ -168,7 +168,7 @@ Test(folder, other_engine)
             if (kv_driver_find(durable(i))->recognise != NULL)
                 expect_refused(durable(j), dir, KV_CREATE, KV_INVALID, message);
             cr_assert_eq(entries(dir), before - 1);
-            scratch_remove(dir);
+            test_folder_remove(dir);
         }
     }
 }
@@ -176,24 +176,24 @@ Test(folder, other_engine)
 /* Files lost from a finished database are damage, never a fresh start. */
 Test(folder, lost_files)
 {
-    char dir[SCRATCH_PATH_SIZE], current[SCRATCH_PATH_SIZE];
+    char dir[TEST_PATH_SIZE], current[TEST_PATH_SIZE];
     for (size_t i = 0; durable(i) != NULL; i++) {
-        scratch_make(dir);
-        kv_db *db = scratch_open(durable(i), dir, KV_CREATE);
-        scratch_put(scratch_space(db, "s"), "k", "v");
-        scratch_close(db);
+        test_folder_make(dir);
+        kv_db *db = test_db_open(durable(i), dir, KV_CREATE);
+        scratch_put(test_db_space(db, "s"), "k", "v");
+        test_db_close(db);
         if (access(scratch_join(current, dir, "CURRENT"), F_OK) == 0) {
             cr_assert_eq(unlink(current), 0);
             expect_refused(durable(i), dir, KV_CREATE, KV_CORRUPT, "");
         }
-        scratch_remove(dir);
+        test_folder_remove(dir);
     }
 }
 
 Test(folder, markers)
 {
-    char dir[SCRATCH_PATH_SIZE], marker[SCRATCH_PATH_SIZE], text[128];
-    scratch_make(dir);
+    char dir[TEST_PATH_SIZE], marker[TEST_PATH_SIZE], text[128];
+    test_folder_make(dir);
     scratch_join(marker, dir, KV_FOLDER_MARKER);
     scratch_write(marker, "something else\n");
     expect_refused(durable(0), dir, KV_CREATE, KV_CORRUPT, "is not a statekv marker");
@@ -207,26 +207,26 @@ Test(folder, markers)
     /* cut short by a crash before the engine came: taken up again */
     scratch_write(marker, "");
     expect_refused(durable(0), dir, 0, KV_NOT_FOUND, "no database in");
-    scratch_close(scratch_open(durable(0), dir, KV_CREATE));
-    scratch_remove(dir);
+    test_db_close(test_db_open(durable(0), dir, KV_CREATE));
+    test_folder_remove(dir);
 
-    scratch_make(dir);
+    test_folder_make(dir);
     scratch_join(marker, dir, KV_FOLDER_MARKER);
     snprintf(text, sizeof(text), "statekv database 1\nengine %s\nstate new \n", durable(0));
     scratch_write(marker, text);
     expect_refused(durable(0), dir, 0, KV_NOT_FOUND, "cut short");
-    scratch_close(scratch_open(durable(0), dir, KV_CREATE));
-    scratch_close(scratch_open(durable(0), dir, 0));
-    scratch_remove(dir);
+    test_db_close(test_db_open(durable(0), dir, KV_CREATE));
+    test_db_close(test_db_open(durable(0), dir, 0));
+    test_folder_remove(dir);
 }
 
 /* Run as somebody without rights; root would be refused nothing. */
 Test(folder, no_permission)
 {
-    char dir[SCRATCH_PATH_SIZE], path[SCRATCH_PATH_SIZE];
-    scratch_make(dir);
+    char dir[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
+    test_folder_make(dir);
     scratch_join(path, dir, "db");
-    scratch_close(scratch_open(durable(0), path, KV_CREATE));
+    test_db_close(test_db_open(durable(0), path, KV_CREATE));
     cr_assert_eq(chmod(dir, 0755), 0);
     cr_assert_eq(chmod(path, 0555), 0);
     pid_t child = fork();
@@ -235,17 +235,17 @@ Test(folder, no_permission)
             _exit(2);
         kv_db *db;
         kv_status status = KV_STATUS_INIT;
-        kv_code code = scratch_try_open(durable(0), path, 0, &db, &status);
+        kv_code code = test_db_try(durable(0), path, 0, &db, &status);
         bool good = code == KV_IO && strstr(status.message, path) != NULL &&
                     strstr(status.message, "Permission denied") != NULL;
         status = (kv_status)KV_STATUS_INIT;
         scratch_join(path, dir, "new/db");
-        code = scratch_try_open(durable(0), path, KV_CREATE, &db, &status);
+        code = test_db_try(durable(0), path, KV_CREATE, &db, &status);
         good = good && code == KV_IO && strstr(status.message, "Permission denied") != NULL;
         _exit(good ? 0 : 1);
     }
     int exit_status;
     cr_assert_eq(waitpid(child, &exit_status, 0), child);
     cr_assert(WIFEXITED(exit_status) && WEXITSTATUS(exit_status) == 0, "%d", exit_status);
-    scratch_remove(dir);
+    test_folder_remove(dir);
 }

@@ -148,11 +148,11 @@ Test(options, asking_for_the_unknown, .signal = SIGABRT)
 
 static kv_code load(const char *text, kv_options **options, kv_status *status)
 {
-    char dir[SCRATCH_PATH_SIZE], path[SCRATCH_PATH_SIZE];
-    scratch_make(dir);
+    char dir[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
+    test_folder_make(dir);
     scratch_write(scratch_join(path, dir, "c.toml"), text);
     kv_code code = kv_options_load(path, tables, options, status);
-    scratch_remove(dir);
+    test_folder_remove(dir);
     return code;
 }
 
@@ -174,7 +174,7 @@ Test(config, cometbft)
                  KV_OK, "%s", status.message);
     cr_assert_str_eq(kv_options_backend(options), "leveldb");
     const char *dir = kv_options_dir(options);
-    cr_assert(strstr(dir, "/statekv-kv-") != NULL);
+    cr_assert(strstr(dir, "/statekv-test-") != NULL);
     cr_assert_str_eq(dir + strlen(dir) - 5, "/data");
     cr_assert_str_eq(kv_options_text(options, "query.laddr"), "tcp://0.0.0.0:26657");
     cr_assert_eq(kv_options_number(options, "query.max_batch"), 8);
@@ -251,10 +251,10 @@ Test(config, refusals)
 
 Test(config, files)
 {
-    char dir[SCRATCH_PATH_SIZE], path[SCRATCH_PATH_SIZE];
+    char dir[TEST_PATH_SIZE], path[TEST_PATH_SIZE];
     kv_options *options;
     kv_status status = KV_STATUS_INIT;
-    scratch_make(dir);
+    test_folder_make(dir);
     cr_assert_eq(kv_options_load(scratch_join(path, dir, "none"), NULL, &options, &status),
                  KV_NOT_FOUND);
     cr_assert_not_null(strstr(status.message, path), "%s", status.message);
@@ -263,5 +263,5 @@ Test(config, files)
     scratch_write(path, "");
     cr_assert_eq(truncate(path, (1 << 20) + 1), 0);
     cr_assert_eq(kv_options_load(path, NULL, &options, NULL), KV_TOO_BIG);
-    scratch_remove(dir);
+    test_folder_remove(dir);
 }

@@ -16,7 +16,7 @@
  */
 #include "kv/group.h"
 #include "test/base.h"
-#include "test/txn/store.h"
+#include "test/store.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -36,6 +36,7 @@
 
 enum { COMMITS = 24, THREADS = 4, EXIT_AT_STEP = 99 };
 enum { LEFT_COMMITS = 6, RIVAL_TRIES_MAX = 20000 };
+enum { FILE_PATH_SIZE = TEST_PATH_SIZE + 128 }; /* of one in the folder */
 
 /* ---- Steps: the calls below stand before libc's ---------------------------- */
 
@@ -134,7 +135,7 @@ int unlink(const char *path)
 static const char *const drivers[2] = { "rocksdb", "leveldb" };
 
 struct world {
-    char dir[128];
+    char dir[TEST_PATH_SIZE];
     struct store stores[2];
     kv_group *group;
 };
@@ -150,24 +151,32 @@ static kv_code world_group_open(struct world *world, kv_status *status)
     kv_group_member members[2];
     for (size_t i = 0; i < 2; i++)
         members[i] = (kv_group_member){ drivers[i], world->stores[i].db };
-    char journal[160];
+    char journal[FILE_PATH_SIZE];
     snprintf(journal, sizeof(journal), "%s/group", world->dir);
     kv_group_options options = { .journal_size = KV_GROUP_JOURNAL_SIZE_MIN };
     return kv_group_open(journal, members, 2, &options, &world->group, status);
+}
+
+/* The store of a driver in the folder `dir`, not open. */
+static void store_at(struct store *store, const char *driver, const char *dir)
+{
+    memset(store, 0, sizeof(*store));
+    snprintf(store->driver, sizeof(store->driver), "%s", driver);
+    snprintf(store->dir, sizeof(store->dir), "%s/%s", dir, driver);
 }
 
 static void world_init(struct world *world, const char *dir)
 {
     snprintf(world->dir, sizeof(world->dir), "%s", dir);
     for (size_t i = 0; i < 2; i++)
-        snprintf(world->stores[i].dir, sizeof(world->stores[i].dir), "%s/%s", dir, drivers[i]);
+        store_at(&world->stores[i], drivers[i], dir);
 }
 
 static kv_code world_open(struct world *world, const char *dir, kv_status *status)
 {
     world_init(world, dir);
     for (size_t i = 0; i < 2; i++)
-        store_reopen(&world->stores[i], drivers[i]);
+        store_open(&world->stores[i]);
     return world_group_open(world, status);
 }
 
@@ -309,9 +318,9 @@ static _Noreturn void child_leave(const char *dir, int report)
 }
 
 /* The newest log of an engine's folder, or "". */
-static void newest_log(const char *dir, const char *driver, char path[300])
+static void newest_log(const char *dir, const char *driver, char path[FILE_PATH_SIZE])
 {
-    char folder[200];
+    char folder[FILE_PATH_SIZE - 64];
     unsigned long newest = 0;
     snprintf(folder, sizeof(folder), "%s/%s", dir, driver);
     path[0] = '\0';
@@ -321,7 +330,7 @@ static void newest_log(const char *dir, const char *driver, char path[300])
         unsigned long number = strtoul(entry->d_name, &end, 10);
         if (strcmp(end, ".log") == 0 && number >= newest) {
             newest = number;
-            snprintf(path, 300, "%s/%.60s", folder, entry->d_name);
+            snprintf(path, FILE_PATH_SIZE, "%s/%.60s", folder, entry->d_name);
         }
     }
     if (entries != NULL)
@@ -342,7 +351,7 @@ static _Noreturn void child_logs(const char *dir, int report)
     if (world_open(&world, dir, &status) != KV_OK)
         die("open", status.message);
     for (size_t i = 0; i < 2; i++) {
-        char path[300];
+        char path[FILE_PATH_SIZE];
         newest_log(dir, drivers[i], path);
         uint32_t size = (uint32_t)size_of(path);
         syscall(SYS_write, report, &size, sizeof(size));
@@ -360,9 +369,9 @@ static void world_open_when_free(struct world *world, const char *dir)
     world_init(world, dir);
     for (unsigned tries = 0; tries < RIVAL_TRIES_MAX; tries++) {
         kv_status status = KV_STATUS_INIT;
-        kv_code code = store_try(&world->stores[0], drivers[0], &status);
+        kv_code code = store_try(&world->stores[0], &status);
         if (code == KV_OK) {
-            code = store_try(&world->stores[1], drivers[1], &status);
+            code = store_try(&world->stores[1], &status);
             if (code == KV_OK)
                 code = world_group_open(world, &status);
             if (code == KV_OK)
@@ -397,8 +406,8 @@ static int child_rival(const char *dir, int report)
 static kv_code lone_open(struct store *store, const char *dir, kv_group **group,
                          kv_status *status)
 {
-    snprintf(store->dir, sizeof(store->dir), "%s/memory", dir);
-    store_reopen(store, "memory");
+    store_at(store, "memory", dir);
+    store_open(store);
     kv_group_member member = { "memory", store->db };
     kv_group_options options = { .journal_size = KV_GROUP_JOURNAL_SIZE_MIN };
     return kv_group_open(dir, &member, 1, &options, group, status);
@@ -455,27 +464,9 @@ static int run(const char *role, const char *dir, long at, uint32_t *acknowledge
 
 /* ---- Campaigns ------------------------------------------------------------- */
 
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk)
-{
-    (void)info, (void)kind, (void)walk;
-    return remove(path);
-}
-
-static void folder_remove(const char *dir)
-{
-    nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-static void folder_make(char dir[64])
-{
-    snprintf(dir, 48, "%s/statekv-crash-XXXXXX", test_base());
-    if (mkdtemp(dir) == NULL)
-        die("mkdtemp", strerror(errno));
-}
-
 static void folder_copy(const char *from, const char *to)
 {
-    char command[300];
+    char command[2 * FILE_PATH_SIZE];
     snprintf(command, sizeof(command), "cp -a %s/. %s/", from, to);
     if (system(command) != 0)
         die("cp", "failed");
@@ -495,8 +486,8 @@ static int campaign_steps(long stride)
 {
     long first = 0, second = 0;
     for (long at = 0;; at += stride) {
-        char dir[64];
-        folder_make(dir);
+        char dir[TEST_PATH_SIZE];
+        test_folder_make(dir);
         uint32_t acknowledged = 0;
         int ended = run("commit", dir, at, &acknowledged);
         first++;
@@ -507,7 +498,7 @@ static int campaign_steps(long stride)
             second++;
         }
         world_check(dir, acknowledged);
-        folder_remove(dir);
+        test_folder_remove(dir);
         if (ended == 0)
             break;
     }
@@ -518,8 +509,8 @@ static int campaign_steps(long stride)
 
 static int campaign_kills(long count, uint64_t seed)
 {
-    char dir[64];
-    folder_make(dir);
+    char dir[TEST_PATH_SIZE];
+    test_folder_make(dir);
     uint32_t acknowledged[THREADS] = { 0 };
     for (long i = 0; i < count; i++) {
         int report, outcome;
@@ -548,13 +539,13 @@ static int campaign_kills(long count, uint64_t seed)
     }
     printf("kills: %ld under %d writers, %u commits acknowledged, 0 losses\n", count, THREADS,
            acknowledged[0] + acknowledged[1] + acknowledged[2] + acknowledged[3]);
-    folder_remove(dir);
+    test_folder_remove(dir);
     return 0;
 }
 
 static void journal_damage(const char *dir, off_t at, bool cut)
 {
-    char path[160];
+    char path[FILE_PATH_SIZE];
     snprintf(path, sizeof(path), "%s/group/journal", dir);
     int fd = open(path, O_RDWR);
     unsigned char byte = 0;
@@ -586,8 +577,8 @@ static bool damaged_check(const char *dir)
 
 static int campaign_cuts(long stride)
 {
-    char origin[64];
-    folder_make(origin);
+    char origin[TEST_PATH_SIZE];
+    test_folder_make(origin);
     run("leave", origin, -1, NULL);
     long opened = 0, refused = 0;
     const off_t size = 2 * 4096 + 2 * (off_t)KV_GROUP_JOURNAL_SIZE_MIN;
@@ -597,26 +588,26 @@ static int campaign_cuts(long stride)
             bool dense = at < 8192 ? at % 4096 < 700 : (at - 8192) % 65536 < 1200;
             if (!dense && at % 997 >= stride)
                 continue;
-            char dir[64];
-            folder_make(dir);
+            char dir[TEST_PATH_SIZE];
+            test_folder_make(dir);
             folder_copy(origin, dir);
             journal_damage(dir, at, cut);
             if (damaged_check(dir))
                 opened++;
             else
                 refused++;
-            folder_remove(dir);
+            test_folder_remove(dir);
         }
     printf("journal: %ld cuts and flips, %ld opened whole, %ld refused, 0 partial\n",
            opened + refused, opened, refused);
-    folder_remove(origin);
+    test_folder_remove(origin);
     return 0;
 }
 
 static int campaign_logs(long count, uint64_t seed)
 {
-    char dir[64];
-    folder_make(dir);
+    char dir[TEST_PATH_SIZE];
+    test_folder_make(dir);
     long cuts = 0;
     for (long i = 0; i < count; i++) {
         uint32_t synced[2] = { 0 };
@@ -629,7 +620,7 @@ static int campaign_logs(long count, uint64_t seed)
         close(report);
         waitpid(pid, &outcome, 0);
         for (size_t store = 0; store < 2; store++) {
-            char path[300];
+            char path[FILE_PATH_SIZE];
             newest_log(dir, drivers[store], path);
             off_t size = size_of(path);
             seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -643,7 +634,7 @@ static int campaign_logs(long count, uint64_t seed)
         world_check(dir, (uint32_t)(i + 1) * 8);
     }
     printf("logs: %ld cut in %ld losses of power, 0 losses\n", cuts, count);
-    folder_remove(dir);
+    test_folder_remove(dir);
     return cuts >= count ? 0 : 1;
 }
 
@@ -651,8 +642,8 @@ static int campaign_logs(long count, uint64_t seed)
  * then on, and what was acknowledged is there when it is opened again. */
 static bool fault_round(long at, int error)
 {
-    char dir[64];
-    folder_make(dir);
+    char dir[TEST_PATH_SIZE];
+    test_folder_make(dir);
     struct world world;
     kv_status status = KV_STATUS_INIT;
     if (world_open(&world, dir, &status) != KV_OK)
@@ -678,7 +669,7 @@ static bool fault_round(long at, int error)
     store_abandon(&world.stores[0]);
     store_abandon(&world.stores[1]);
     world_check(dir, acknowledged);
-    folder_remove(dir);
+    test_folder_remove(dir);
     return reached;
 }
 
@@ -713,8 +704,8 @@ static bool rival_end(pid_t pid, int report, bool killed, uint32_t *n)
 /* Who comes while another process has the group is told so, until that one is dead. */
 static void lock_check(void)
 {
-    char dir[64];
-    folder_make(dir);
+    char dir[TEST_PATH_SIZE];
+    test_folder_make(dir);
     int report;
     uint32_t holds = 0;
     pid_t pid = spawn("hold", dir, -1, &report);
@@ -736,7 +727,7 @@ static void lock_check(void)
     if (kv_group_close(group, NULL) != KV_OK)
         die("rivals", "the group does not close");
     store_close(&store);
-    folder_remove(dir);
+    test_folder_remove(dir);
 }
 
 static int campaign_rivals(long count, uint64_t seed)
@@ -744,8 +735,8 @@ static int campaign_rivals(long count, uint64_t seed)
     long kills = 0;
     lock_check();
     for (long i = 0; i < count; i++) {
-        char dir[64];
-        folder_make(dir);
+        char dir[TEST_PATH_SIZE];
+        test_folder_make(dir);
         run("leave", dir, -1, NULL);
         int reports[2];
         pid_t pids[2];
@@ -764,7 +755,7 @@ static int campaign_rivals(long count, uint64_t seed)
         if (!killed && newest != LEFT_COMMITS + 2)
             die("rivals", "one did not see what the other committed");
         world_check(dir, LEFT_COMMITS + commits);
-        folder_remove(dir);
+        test_folder_remove(dir);
     }
     printf("rivals: %ld pairs recovered one folder, %ld with one killed, 0 losses\n", count,
            kills);

@@ -16,7 +16,7 @@
  * usage: history DRIVER optimistic|pessimistic serializable|snapshot THREADS COUNT SEED
  */
 #include "kv/txn.h"
-#include "test/txn/store.h"
+#include "test/store.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -283,7 +283,7 @@ int main(int argc, char **argv)
         memset(run.accesses[t].seen, 0xff, sizeof(run.accesses[t].seen));
 
     struct store store;
-    store_open(&store, argv[1]);
+    store_new(&store, argv[1]);
     run.space = store.space;
     kv_txn_options options = options_of(argv);
     kv_status status = KV_STATUS_INIT;
@@ -307,7 +307,7 @@ int main(int argc, char **argv)
         die("progress", "hardly anything committed");
     if (kv_txn_manager_close(run.manager, &status) != KV_OK)
         die("close", status.message);
-    store_remove(&store);
+    store_free(&store);
     free(graph.overwriter);
     free(graph.color);
     free(run.accesses);

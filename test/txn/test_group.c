@@ -1,7 +1,7 @@
 /* test_group.c - groups: commits, two-step commits, identities, refusals. */
 #include "kv/driver.h"
 #include "kv/group.h"
-#include "test/txn/store.h"
+#include "test/store.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ static const char *driver_of(unsigned index)
 
 struct pair {
     struct store a, b;
-    char dir[80];
+    char dir[TEST_PATH_SIZE + 16];
     kv_group *group;
 };
 
@@ -42,8 +42,8 @@ static kv_code group_open_at(struct pair *pair, kv_status *status)
 static void pair_open(struct pair *pair)
 {
     kv_status status = KV_STATUS_INIT;
-    store_open(&pair->a, driver_of(0));
-    store_open(&pair->b, driver_of(1));
+    store_new(&pair->a, driver_of(0));
+    store_new(&pair->b, driver_of(1));
     snprintf(pair->dir, sizeof(pair->dir), "%s-group", pair->a.dir);
     cr_assert_eq(group_open_at(pair, &status), KV_OK, "%s", status.message);
 }
@@ -59,16 +59,16 @@ static void pair_close(struct pair *pair)
 static void pair_reopen(struct pair *pair)
 {
     kv_status status = KV_STATUS_INIT;
-    store_reopen(&pair->a, driver_of(0));
-    store_reopen(&pair->b, driver_of(1));
+    store_open(&pair->a);
+    store_open(&pair->b);
     cr_assert_eq(group_open_at(pair, &status), KV_OK, "%s", status.message);
 }
 
 static void pair_remove(struct pair *pair)
 {
     cr_assert_eq(kv_group_close(pair->group, NULL), KV_OK);
-    store_remove(&pair->a);
-    store_remove(&pair->b);
+    store_free(&pair->a);
+    store_free(&pair->b);
 }
 
 static bool holds(kv_space *space, const char *key, const char *value)
@@ -233,7 +233,7 @@ Test(group, swapped_foreign_and_lost_members_are_refused)
     cr_expect_eq(group_open_at(&mixed, &status), KV_CORRUPT);
     cr_expect(strstr(status.message, "second") != NULL, "%s", status.message);
 
-    char path[128], away[128];
+    char path[TEST_PATH_SIZE + 32], away[TEST_PATH_SIZE + 32];
     snprintf(path, sizeof(path), "%s/journal", pair.dir);
     snprintf(away, sizeof(away), "%s/journal.away", pair.dir);
     cr_assert_eq(rename(path, away), 0);
@@ -257,7 +257,7 @@ Test(group, bad_arguments_are_named)
                  KV_INVALID);
     cr_expect_eq(kv_group_open("/tmp/statekv-none", twice, 0, NULL, &group, NULL), KV_INVALID);
     struct store outside;
-    store_open(&outside, "memory");
+    store_new(&outside, "memory");
     kv_group_batch *batch;
     cr_assert_eq(kv_group_batch_new(pair.group, &batch, NULL), KV_OK);
     kv_group_batch_put(batch, outside.space, kv_text("k"), kv_text("v"));
@@ -268,7 +268,7 @@ Test(group, bad_arguments_are_named)
     kv_group_batch_clear(batch);
     cr_expect_eq(kv_group_batch_prepare(batch, kv_text(""), NULL), KV_INVALID);
     kv_group_batch_free(batch);
-    store_remove(&outside);
+    store_free(&outside);
     pair_remove(&pair);
 }
 
