@@ -50,16 +50,26 @@ static void session_close(void *opaque)
     free(session);
 }
 
-/* Let an outdated view go, also while nobody asks: it would hold up pruning. */
-static void session_versions(void *opaque, uint64_t *oldest, uint64_t *newest)
+static bool same_digest(vmap_digest a, vmap_digest b)
+{
+    return memcmp(a.bytes, b.bytes, VMAP_DIGEST_SIZE) == 0;
+}
+
+/* Let an outdated view go, also while nobody asks: it would hold up pruning. A state that
+ * went back (state_load_version) may come to the same version with other values. */
+static bool session_versions(void *opaque, uint64_t *oldest, uint64_t *newest)
 {
     struct session *session = opaque;
     *newest = state_version(session->state);
     *oldest = state_version_oldest(session->state);
-    if (session->view != NULL && state_view_version(session->view) != *newest) {
-        state_view_close(session->view);
-        session->view = NULL;
-    }
+    if (session->view == NULL)
+        return false;
+    if (state_view_version(session->view) == *newest &&
+        same_digest(state_view_app_hash(session->view), state_app_hash(session->state)))
+        return false;
+    state_view_close(session->view);
+    session->view = NULL;
+    return true;
 }
 
 /* The view of the newest version. */

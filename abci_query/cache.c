@@ -1,4 +1,4 @@
-/* cache.c - encoded answers of the newest version, in a fixed table. */
+/* cache.c - encoded answers of the newest moment, in a fixed table. */
 #include "abci_query/node.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ enum {
 
 /* path | data | answer, one after the other in `bytes`. */
 struct entry {
-    uint64_t hash, version;
+    uint64_t hash, moment;
     uint64_t wanted; /* the hash that was last refused this slot */
     uint32_t path_size, data_size, answer_size, capacity;
     int64_t height;
@@ -77,11 +77,11 @@ static bool holds(const struct entry *entry, uint64_t hash, const query_request 
                   request->data.data == NULL ? "" : request->data.data, entry->data_size) == 0;
 }
 
-kv_slice query_cache_get(struct query_cache *cache, uint64_t hash, uint64_t version,
+kv_slice query_cache_get(struct query_cache *cache, uint64_t hash, uint64_t moment,
                          const query_request *request)
 {
     const struct entry *entry = &cache->slots[hash % SLOTS];
-    if (entry->version != version || !holds(entry, hash, request)) {
+    if (entry->moment != moment || !holds(entry, hash, request)) {
         query_count(&cache->counts.misses, 1);
         return kv_bytes(NULL, 0);
     }
@@ -114,13 +114,13 @@ static void append(struct entry *entry, size_t *at, kv_slice bytes)
     *at += bytes.size;
 }
 
-void query_cache_put(struct query_cache *cache, uint64_t hash, uint64_t version,
+void query_cache_put(struct query_cache *cache, uint64_t hash, uint64_t moment,
                      const query_request *request, kv_slice answer)
 {
     struct entry *entry = &cache->slots[hash % SLOTS];
     size_t size = request->path.size + request->data.size + answer.size, at = 0;
     /* Who is asked for once does not turn out who may be asked for again. */
-    if (entry->used && entry->version == version && entry->wanted != hash) {
+    if (entry->used && entry->moment == moment && entry->wanted != hash) {
         entry->wanted = hash;
         return;
     }
@@ -131,7 +131,7 @@ void query_cache_put(struct query_cache *cache, uint64_t hash, uint64_t version,
     append(entry, &at, answer);
     entry->used = true;
     entry->hash = hash;
-    entry->version = version;
+    entry->moment = moment;
     entry->height = request->height;
     entry->prove = request->prove;
     entry->has_data = request->data.data != NULL;

@@ -49,8 +49,10 @@ void query_node_clear(struct query_node *node)
 bool query_node_refresh(struct query_node *node)
 {
     uint64_t before = node->newest;
-    node->app->versions(node->session, &node->oldest, &node->newest);
-    return node->newest != before;
+    bool moved = node->app->versions(node->session, &node->oldest, &node->newest) ||
+                 node->newest != before;
+    node->moves += moved ? 1 : 0;
+    return moved;
 }
 
 /* ---- abci_query and abci_info ------------------------------------------- */
@@ -118,7 +120,7 @@ static kv_code handle_abci_query(struct query_rpc_call *call, kv_status *status)
     query_node_refresh(node);
     if (node->cache != NULL) {
         hash = query_cache_hash(&request);
-        kv_slice kept = query_cache_get(node->cache, hash, node->newest, &request);
+        kv_slice kept = query_cache_get(node->cache, hash, node->moves, &request);
         if (kept.size > 0) {
             query_buffer_slice(call->out, kept);
             return KV_OK;
@@ -126,13 +128,12 @@ static kv_code handle_abci_query(struct query_rpc_call *call, kv_status *status)
     }
 
     query_answer answer = { 0 };
-    uint64_t version = node->newest;
     size_t start = call->out->size;
     kv_code code = node->app->query(node->session, &request, &answer, status);
     if (code == KV_OK) {
         write_answer(call->out, &answer);
         if (answer.code == 0 && node->cache != NULL && !call->out->failed)
-            query_cache_put(node->cache, hash, version, &request,
+            query_cache_put(node->cache, hash, node->moves, &request,
                             kv_bytes(call->out->data + start, call->out->size - start));
     }
     kv_value_release(&answer.value);

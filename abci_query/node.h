@@ -33,6 +33,7 @@ struct query_node {
     struct query_cache *cache; /* NULL: none */
     const struct query_subscriptions *subscriptions;
     uint64_t oldest, newest; /* versions, as of the last refresh */
+    uint64_t moves;          /* how often it moved on: what was answered before is old */
 };
 
 KV_MUST_CHECK kv_code query_node_init(struct query_node *node, const query_app *app,
@@ -63,15 +64,15 @@ void query_time_write(struct query_buffer *out, int64_t seconds);
 
 /* ---- Answers kept ------------------------------------------------------- */
 
-/* A table of encoded answers of one version: hits copy bytes and touch no
- * store. One thread. */
+/* A table of encoded answers of one moment, a node's `moves`: hits copy bytes and
+ * touch no store. One thread. */
 struct query_cache *query_cache_new(size_t size_max);
 void query_cache_free(struct query_cache *cache);
 uint64_t query_cache_hash(const query_request *request);
-/* The answer to `request` at `version`; empty: not kept. */
-kv_slice query_cache_get(struct query_cache *cache, uint64_t hash, uint64_t version,
+/* The answer to `request` at `moment`; empty: not kept. */
+kv_slice query_cache_get(struct query_cache *cache, uint64_t hash, uint64_t moment,
                          const query_request *request);
-void query_cache_put(struct query_cache *cache, uint64_t hash, uint64_t version,
+void query_cache_put(struct query_cache *cache, uint64_t hash, uint64_t moment,
                      const query_request *request, kv_slice answer);
 struct query_cache_counts {
     query_counter hits, misses, size_bytes;

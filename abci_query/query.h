@@ -65,8 +65,9 @@ typedef struct query_app {
     kv_code (*open)(void *context, void **session, kv_status *status);
     void (*close)(void *session);
     /* The oldest and newest version that can be asked for. Called for every
-     * request and several times a second besides: the session moves on here. */
-    void (*versions)(void *session, uint64_t *oldest, uint64_t *newest);
+     * request and several times a second besides: the session moves on here.
+     * True when it did, so that what it answered before may no longer be so. */
+    bool (*versions)(void *session, uint64_t *oldest, uint64_t *newest);
     kv_code (*info)(void *session, query_info *out, kv_status *status);
     /* A fault (not KV_OK) is an internal error of the JSON-RPC call; anything
      * else, bad paths included, is an answer with a code. */
@@ -82,6 +83,41 @@ typedef struct query_app {
 /* Serve `source`, which must outlive the server. Paths as in the Cosmos SDK's
  * multistore: /store/<map>/key, /store/<map>/subspace, /app/version. */
 KV_API query_app query_app_of_state(state *source);
+
+/* ---- Beside the process that writes -------------------------------------- */
+
+/*
+ * Write what `source` holds as a checkpoint (kv_checkpoint) into the folder `dir`,
+ * which is made if it is missing and holds nothing else, and remove all but the
+ * newest `keep` >= 1 that no process has open. Call it from the thread that commits,
+ * between commits; one process writes to a folder. RocksDB links its tables and
+ * is done in milliseconds; the other engines copy everything. KV_BUSY: another
+ * writes there just now. A writer killed in the middle leaves no half checkpoint
+ * under a name that is read, and the next call removes what is left.
+ */
+KV_API KV_MUST_CHECK kv_code query_checkpoint_write(state *source, const char *dir, size_t keep,
+                                                    kv_status *status);
+
+/* The newest checkpoint of a folder, whoever writes them. */
+typedef struct query_checkpoints query_checkpoints;
+
+/*
+ * Open the newest checkpoint in the folder that `options` name, for reading, and
+ * each newer one within 100 ms of its appearing: sessions move on with their next
+ * request, and the older one is closed when the last has. `options` stay the
+ * caller's and must outlive it; their db_dir is changed. `failed` (or NULL) is
+ * called, by a thread of its own, when a newer one cannot be opened: once for
+ * each, and the older one is served on. KV_NOT_FOUND: there is none yet.
+ */
+KV_API KV_MUST_CHECK kv_code query_checkpoints_open(
+    kv_options *options, void (*failed)(void *context, const kv_status *status), void *context,
+    query_checkpoints **out, kv_status *status);
+
+/* Serve them. */
+KV_API query_app query_app_of_checkpoints(query_checkpoints *checkpoints);
+
+/* After the server that serves them. NULL is harmless. */
+KV_API void query_checkpoints_close(query_checkpoints *checkpoints);
 
 /* ---- The server --------------------------------------------------------- */
 
@@ -118,6 +154,10 @@ typedef enum query_log_level {
     QUERY_LOG_INFO,  /* it listens, it ends, the state moved on, a client ran out of time */
     QUERY_LOG_DEBUG  /* every call */
 } query_log_level;
+
+/* Write a line to the server's log. Any thread. */
+KV_API void query_server_log(query_server *server, query_log_level level, const char *event,
+                             const char *why);
 
 /* Visit the server's figures ("requests", "errors", "connections", ...). */
 KV_API void query_server_stats(query_server *server,

@@ -412,6 +412,13 @@ void query_server_notify(query_server *server)
         query_worker_notify(server->threads[i].worker);
 }
 
+void query_server_log(query_server *server, query_log_level level, const char *event,
+                      const char *why)
+{
+    struct query_log_field field = { "why", why, 0 };
+    query_log_event(&server->log, level, event, &field, 1);
+}
+
 const char *query_server_address(const query_server *server, size_t index)
 {
     return index < server->addresses.count ? server->addresses.bound[index] : NULL;

@@ -12,6 +12,7 @@ enum {
     OUT_KEEP = 1 << 20,
     WAITING_MAX = 4 << 20, /* bytes a slow subscriber may be behind */
     TICK_MS = 100,
+    STILL_MS = 500,      /* a tick this late: the thread did not run */
     LINGER_MS = 1000,    /* a closed connection may still send this long */
     PING_MS = 27 * 1000, /* WebSockets, as CometBFT does */
     SILENT_MS = 30 * 1000 + PING_MS,
@@ -63,7 +64,7 @@ struct query_worker {
     atomic_bool stop, notified;
     bool draining;
     unsigned drain_ticks;
-    uint64_t drain_deadline;
+    uint64_t ticked, drain_deadline;
     struct listener *listeners;
     size_t listener_count;
     struct client *clients;
@@ -509,6 +510,28 @@ static void client_ping(struct client *client, uint64_t now)
     client_send(client, out);
 }
 
+/*
+ * A process that was stopped, starved or suspended finds every deadline past when it runs
+ * again, while what its clients sent in time still waits in the sockets. Time in which this
+ * thread did not run is held against nobody.
+ */
+static void forgive(struct query_worker *worker)
+{
+    uint64_t now = uv_now(&worker->loop), lost = now - worker->ticked;
+    worker->ticked = now;
+    if (lost < STILL_MS)
+        return;
+    lost -= TICK_MS;
+    worker->drain_deadline += lost;
+    for (struct client *client = worker->clients; client != NULL; client = client->next) {
+        if (client->phase_deadline != UINT64_MAX)
+            client->phase_deadline += lost;
+        if (client->write_deadline != 0)
+            client->write_deadline += lost;
+        client->heard += lost;
+    }
+}
+
 static void check_clients(struct query_worker *worker)
 {
     uint64_t now = uv_now(&worker->loop);
@@ -591,6 +614,7 @@ static void on_tick(uv_timer_t *timer)
 {
     struct query_worker *worker = timer->data;
     keep_time(worker);
+    forgive(worker);
     check_clients(worker);
     if (worker->draining)
         drain(worker);
@@ -646,6 +670,7 @@ static kv_code start_loop(struct query_worker *worker, struct query_listener *li
     if (fault != 0)
         return kv_fail(status, KV_IO, "event loop: %s", uv_strerror(fault));
     worker->wake.data = worker->tick.data = worker->turn.data = worker;
+    worker->ticked = uv_now(&worker->loop);
     kv_code code = KV_OK;
     for (size_t i = 0; i < worker->listener_count && code == KV_OK; i++)
         code = listen_on(worker, &worker->listeners[i], &listeners[i], status);

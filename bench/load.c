@@ -13,7 +13,8 @@ enum {
     READ_SIZE = 64 << 10,
     PACE_MS = 1,
     TICK_MS = 200,
-    RETRY_MS = 50 /* after a failed connection */
+    STILL_MS = 1000, /* a tick this late: this process did not run */
+    RETRY_MS = 50    /* after a failed connection */
 };
 
 struct engine;
@@ -39,6 +40,7 @@ struct connection {
     kv_slice whole; /* the body, when it came in one piece */
     struct load_request request;
     uint64_t started_ns; /* what the latency is counted from */
+    uint64_t waits_ns;   /* what the time-out is counted from */
     http_parser parser;
     struct connection *next_free;
 };
@@ -57,7 +59,7 @@ struct engine {
     struct load_request ahead; /* taken from the source, not due yet */
     struct query_buffer ahead_wire;
     bool have_ahead, dry, done;
-    uint64_t start_ns, issued, second_good;
+    uint64_t start_ns, ticked_ns, issued, second_good;
     size_t active;
     char *input;
 };
@@ -201,6 +203,7 @@ static bool take_request(struct connection *connection)
     connection->have = true;
     connection->started_ns =
         engine->ahead.due_ns == 0 ? now : engine->start_ns + engine->ahead.due_ns;
+    connection->waits_ns = connection->started_ns;
     engine->active++;
     return true;
 }
@@ -392,16 +395,30 @@ static void on_pace(uv_timer_t *timer)
         finish(engine);
 }
 
+/* When this process was stopped or starved, answers may wait in its sockets, and who was
+ * stopped with it has had no time either: that is no time-out, though it is a latency. */
+static void forgive(struct engine *engine, uint64_t now)
+{
+    uint64_t lost = now - engine->ticked_ns;
+    engine->ticked_ns = now;
+    if (lost < (uint64_t)STILL_MS * 1000000)
+        return;
+    engine->result->still_ns += lost;
+    for (size_t i = 0; i < engine->config->connections; i++)
+        engine->connections[i].waits_ns += lost;
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     struct engine *engine = timer->data;
     struct load_result *result = engine->result;
     uint64_t now = uv_hrtime(), loop_now = uv_now(&engine->loop);
+    forgive(engine, now);
     result->elapsed_ns = now - engine->start_ns;
     for (size_t i = 0; i < engine->config->connections; i++) {
         struct connection *connection = &engine->connections[i];
         bool late = connection->have && connection->stage == STAGE_WAITING &&
-                    now - connection->started_ns > engine->config->timeout_ns;
+                    now > connection->waits_ns + engine->config->timeout_ns;
         if (late)
             fail_request(connection, "no answer in time", 0);
         if (connection->stage == STAGE_CLOSED && !connection->open &&
@@ -449,7 +466,7 @@ static void run_loop(struct engine *engine)
     engine->pace.data = engine->tick.data = engine;
     uv_timer_start(&engine->pace, on_pace, PACE_MS, PACE_MS);
     uv_timer_start(&engine->tick, on_tick, TICK_MS / 4, TICK_MS / 4);
-    engine->start_ns = uv_hrtime();
+    engine->start_ns = engine->ticked_ns = uv_hrtime();
     for (size_t i = 0; i < engine->config->connections; i++) {
         engine->connections[i].engine = engine;
         dial(&engine->connections[i]);

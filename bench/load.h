@@ -69,7 +69,8 @@ struct load_kind {
 
 struct load_result {
     uint64_t elapsed_ns;
-    uint64_t count; /* requests that ended, well or not */
+    uint64_t still_ns; /* of it, this process did not run: stopped, or starved */
+    uint64_t count;    /* requests that ended, well or not */
     uint64_t good;
     uint64_t statuses[6]; /* by hundreds, of answers that came */
     uint64_t bytes_read, bytes_written;

@@ -122,6 +122,8 @@ void load_report_text(const struct load_config *config, const struct load_result
     struct load_bin bins[BINS];
     query_buffer_format(out, "Summary:\n  Elapsed      %10.1fs\n  Count        %11llu\n",
                         (double)result->elapsed_ns / 1e9, (unsigned long long)result->count);
+    if (result->still_ns > 0)
+        query_buffer_format(out, "  Stood still  %10.1fs\n", (double)result->still_ns / 1e9);
     for (int i = 1; i < 6; i++)
         if (result->statuses[i] > 0)
             query_buffer_format(out, "    %dxx        %11llu\n", i,

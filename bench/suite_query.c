@@ -125,6 +125,10 @@ static kv_code ask(struct query_run *run, kv_status *status)
                        (unsigned long long)(run->result->count - run->result->good),
                        (unsigned long long)run->result->count,
                        run->result->kind_count > 0 ? run->result->kinds[0].text : "");
+    if (code == KV_OK && run->result->still_ns > 0)
+        code = kv_fail(status, KV_INTERNAL,
+                       "this process was stopped for %.1f s: measure again on a quiet machine",
+                       (double)run->result->still_ns / 1e9);
     return code;
 }
 

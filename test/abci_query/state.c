@@ -413,3 +413,24 @@ Test(state, answers_follow_the_state)
     cr_expect_eq(query_counter_read(&counts->misses), 20);
     stop(&fixture);
 }
+
+/* Rolled back and committed again between two requests: the same version, another value. */
+Test(state, answers_follow_a_state_that_went_back)
+{
+    struct fixture fixture;
+    kv_status status = KV_STATUS_INIT;
+    start(&fixture, "3");
+    put(&fixture, "bank", kv_text("a"), kv_text("one"));
+    commit(&fixture);
+    put(&fixture, "bank", kv_text("a"), kv_text("two"));
+    commit(&fixture);
+    json_t *response = query(&fixture, "/store/bank/key", "61", 0, false);
+    cr_expect_str_eq(text(response, "value"), "dHdv");
+    must(state_load_version(fixture.state, 1, &status), &status);
+    put(&fixture, "bank", kv_text("a"), kv_text("too"));
+    commit(&fixture);
+    response = query(&fixture, "/store/bank/key", "61", 0, false);
+    cr_expect_str_eq(text(response, "height"), "2");
+    cr_expect_str_eq(text(response, "value"), "dG9v");
+    stop(&fixture);
+}
