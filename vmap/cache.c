@@ -1,6 +1,8 @@
 /* cache.c - pages in memory under a byte budget. */
 #include "vmap/cache.h"
 
+#include "vmap/brief.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +10,7 @@
 enum {
     RETIRED,  /* of no newest version any more */
     LEAVES,   /* level 0 */
+    BRIEFS,   /* what they left behind */
     BRANCHES, /* level >= 1: fewer, dearer to rebuild */
     LISTS
 };
@@ -98,7 +101,9 @@ static void list_add(struct shard *shard, struct vtree_page *page, unsigned whic
 
 static unsigned live_list(const struct vtree_page *page)
 {
-    return page->level == 0 ? LEAVES : BRANCHES;
+    if (page->level > 0)
+        return BRANCHES;
+    return vtree_page_is_brief(page) ? BRIEFS : LEAVES;
 }
 
 static struct slot *slots_of(const struct shard *shard, size_t *mask)
@@ -177,6 +182,18 @@ static void page_remove(struct vtree_cache *cache, struct shard *shard, struct v
     atomic_fetch_sub_explicit(&cache->size, page->size, memory_order_relaxed);
 }
 
+/* Put a page in, with a reference, where there is room for it. */
+static void page_insert(struct vtree_cache *cache, struct shard *shard, struct vtree_page *page)
+{
+    size_t mask;
+    struct slot *slots = slots_of(shard, &mask);
+    slot_add(slots, mask, (struct slot){ hash_of_page(page), page });
+    list_add(shard, page, live_list(page));
+    shard->pages++;
+    shard->size += page->size;
+    atomic_fetch_add_explicit(&cache->size, page->size, memory_order_relaxed);
+}
+
 static void page_drop(struct vtree_cache *cache, struct shard *shard, struct vtree_page *page)
 {
     page_remove(cache, shard, page);
@@ -197,12 +214,16 @@ static void page_drop(struct vtree_cache *cache, struct shard *shard, struct vtr
 static struct vtree_page *next_to_go(const struct vtree_cache *cache, const struct shard *shard)
 {
     const struct page_list *lists = shard->lists;
+    unsigned which = BRANCHES;
     if (lists[RETIRED].oldest != NULL)
         return lists[RETIRED].oldest;
     if (shard->size <= cache->budget / SHARDS)
         return NULL;
-    bool branches = lists[LEAVES].oldest == NULL || lists[BRANCHES].size > shard->size / 4 * 3;
-    return lists[branches ? BRANCHES : LEAVES].oldest;
+    if (lists[BRANCHES].size <= shard->size / 4 * 3)
+        which = lists[LEAVES].size > shard->size / 16 ? LEAVES : BRIEFS;
+    if (which == BRIEFS && lists[BRIEFS].oldest == NULL)
+        which = lists[LEAVES].oldest != NULL ? LEAVES : BRANCHES;
+    return lists[which].oldest;
 }
 
 static void make_room(struct vtree_cache *cache, struct shard *shard)
@@ -216,7 +237,10 @@ static void make_room(struct vtree_cache *cache, struct shard *shard)
             list_remove(shard, page);
             list_add(shard, page, page->list);
         } else {
+            struct vtree_page *brief = page->list == LEAVES ? vtree_brief_make(page) : NULL;
             page_drop(cache, shard, page);
+            if (brief != NULL)
+                page_insert(cache, shard, brief);
         }
     }
 }
@@ -294,12 +318,14 @@ void vtree_cache_free(struct vtree_cache *cache)
 }
 
 struct vtree_page *vtree_cache_get(struct vtree_cache *cache, unsigned level,
-                                   const vmap_digest *digest)
+                                   const vmap_digest *digest, bool brief)
 {
     uint64_t hash = hash_of(level, digest);
     struct shard *shard = shard_of(cache, hash);
     pthread_mutex_lock(&shard->lock);
     struct vtree_page *page = find(shard, hash, level, digest);
+    if (page != NULL && !brief && vtree_page_is_brief(page))
+        page = NULL;
     if (page != NULL) {
         page->used = true;
         vtree_page_hold(page);
@@ -320,16 +346,14 @@ void vtree_cache_put(struct vtree_cache *cache, struct vtree_page *page, bool di
     struct shard *shard = shard_of(cache, hash);
     pthread_mutex_lock(&shard->lock);
     struct vtree_page *there = find(shard, hash, page->level, vtree_page_digest(page));
+    if (there != NULL && vtree_page_is_brief(there) && !vtree_page_is_brief(page)) {
+        page_drop(cache, shard, there);
+        there = NULL;
+    }
     if (there == NULL && slots_grow(shard)) {
-        size_t mask;
-        struct slot *slots = slots_of(shard, &mask);
-        slot_add(slots, mask, (struct slot){ hash, vtree_page_hold(page) });
         page->used = false;
         page->dirty = dirty;
-        list_add(shard, page, live_list(page));
-        shard->pages++;
-        shard->size += page->size;
-        atomic_fetch_add_explicit(&cache->size, page->size, memory_order_relaxed);
+        page_insert(cache, shard, vtree_page_hold(page));
         make_room(cache, shard);
     } else if (there != NULL) {
         there->dirty = there->dirty || dirty;

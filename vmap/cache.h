@@ -1,7 +1,8 @@
 /*
  * cache.h - pages in memory under a byte budget, found by level and digest.
  * Private. Thread-safe. When room is needed, retired pages go first, then those
- * of level 0, unless the others take three quarters of the room.
+ * of level 0, unless the others take three quarters of the room. Those of level 0 leave
+ * their brief form behind, which goes once it leaves whole pages less than an eighth.
  */
 #ifndef VMAP_CACHE_H
 #define VMAP_CACHE_H
@@ -17,9 +18,9 @@ struct vtree_cache_figures {
 struct vtree_cache *vtree_cache_new(uint64_t budget); /* NULL: out of memory */
 void vtree_cache_free(struct vtree_cache *cache);
 
-/* A reference to the page, or NULL. */
+/* A reference to the page, or NULL. `brief`: its brief form will do. */
 struct vtree_page *vtree_cache_get(struct vtree_cache *cache, unsigned level,
-                                   const vmap_digest *digest);
+                                   const vmap_digest *digest, bool brief);
 
 /* Have the processor fetch what looking for that page reads first; and, once that has
  * come, how the page itself begins. */

@@ -1,6 +1,7 @@
 /* reader.c - read a map's records and pages at a version. */
 #include "vmap/reader.h"
 
+#include "vmap/brief.h"
 #include "vmap/digest.h"
 
 #include <stdio.h>
@@ -361,19 +362,54 @@ static kv_code load_gathered(struct vtree_reader *reader, const struct vtree_top
     return code == KV_OK ? make_checked(reader, top, level, entries, node, out, status) : code;
 }
 
-kv_code vtree_reader_page(struct vtree_reader *reader, const struct vtree_top *top,
-                          unsigned level, kv_slice first, const vmap_node *node,
-                          struct vtree_page **out, kv_status *status)
+static kv_code load_page(struct vtree_reader *reader, const struct vtree_top *top,
+                         unsigned level, kv_slice first, const vmap_node *node,
+                         struct vtree_page **out, kv_status *status)
 {
-    *out = vtree_cache_get(reader->store->cache, level, &node->digest);
-    if (*out != NULL)
-        return KV_OK;
     kv_code code = level == 1 ? load_branch_1(reader, top, first, node, out, status)
                               : load_gathered(reader, top, level, first, node, out, status);
     vtree_arena_reset(&reader->arena);
     if (code == KV_OK)
         vtree_cache_put(reader->store->cache, *out, false);
     return code;
+}
+
+kv_code vtree_reader_group(struct vtree_reader *reader, const struct vtree_top *top,
+                           const struct vtree_page *page, size_t group, kv_slice from,
+                           struct vtree_entries **out, kv_status *status)
+{
+    struct vtree_entries *entries = &reader->entries;
+    vmap_node nodes[BRIEF_GROUP];
+    size_t size = vtree_brief_group_size(page, group);
+    vtree_arena_reset(&reader->arena);
+    entries->count = 0;
+    kv_code code = gather_leaves(reader, top, from, size, entries, status);
+    if (code != KV_OK)
+        return code;
+    memcpy(nodes, entries->nodes, entries->count * sizeof(*nodes));
+    atomic_fetch_add_explicit(&reader->store->inner_digests, size - 1, memory_order_relaxed);
+    if (entries->count != size ||
+        memcmp(vmap_fold(nodes, size).digest.bytes, vtree_brief_group(page, group)->bytes,
+               VMAP_DIGEST_SIZE) != 0)
+        return page_damaged(top, 0, from, status);
+    *out = entries;
+    return KV_OK;
+}
+
+kv_code vtree_reader_page(struct vtree_reader *reader, const struct vtree_top *top,
+                          unsigned level, kv_slice first, const vmap_node *node,
+                          struct vtree_page **out, kv_status *status)
+{
+    *out = vtree_cache_get(reader->store->cache, level, &node->digest, false);
+    return *out != NULL ? KV_OK : load_page(reader, top, level, first, node, out, status);
+}
+
+kv_code vtree_reader_page_or_brief(struct vtree_reader *reader, const struct vtree_top *top,
+                                   unsigned level, kv_slice first, const vmap_node *node,
+                                   struct vtree_page **out, kv_status *status)
+{
+    *out = vtree_cache_get(reader->store->cache, level, &node->digest, true);
+    return *out != NULL ? KV_OK : load_page(reader, top, level, first, node, out, status);
 }
 
 kv_code vtree_reader_descend(struct vtree_reader *reader, const struct vtree_top *top,

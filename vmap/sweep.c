@@ -1,6 +1,7 @@
 /* sweep.c - apply edits to pages of one level, from left to right. */
 #include "vmap/sweep.h"
 
+#include "vmap/brief.h"
 #include "vmap/digest.h"
 
 #include <stdlib.h>
@@ -100,8 +101,8 @@ kv_code sweep_plan(struct vtree_reader *reader, const struct vtree_top *top,
             vtree_cache_fetch(reader->store->cache, level, &out->items[i].node.digest);
         for (size_t i = begin; code == KV_OK && i < out->count; i++) {
             struct sweep_item *item = &out->items[i];
-            code = vtree_reader_page(reader, top, level, item->first, &item->node, &item->page,
-                                     status);
+            code = vtree_reader_page_or_brief(reader, top, level, item->first, &item->node,
+                                              &item->page, status);
         }
     }
     return code;
@@ -118,11 +119,12 @@ static bool note_page(struct sweep *sweep, struct vtree_entries *list, kv_slice 
 }
 
 /* Take a finished page into the cache and the list. */
-static kv_code list_page(struct sweep *sweep, struct vtree_page *page, kv_status *status)
+static kv_code list_page(struct sweep *sweep, struct vtree_page *page, kv_slice first,
+                         kv_status *status)
 {
     vmap_node node = vtree_page_node(page);
     page->map = sweep->top->map;
-    bool noted = note_page(sweep, &sweep->made, vtree_page_key(page, 0), &node);
+    bool noted = note_page(sweep, &sweep->made, first, &node);
     vtree_cache_put(sweep->reader->store->cache, page, sweep->level == 1);
     vtree_page_release(page);
     sweep->made_count++;
@@ -142,7 +144,8 @@ static kv_code finish_refolds(struct sweep *sweep, kv_status *status)
     }
     for (size_t i = 0; i < sweep->refold_count; i++) {
         if (code == KV_OK)
-            code = list_page(sweep, sweep->refolds[i].page, status);
+            code = list_page(sweep, sweep->refolds[i].page,
+                             vtree_page_key(sweep->refolds[i].page, 0), status);
         else
             vtree_page_release(sweep->refolds[i].page);
     }
@@ -161,7 +164,8 @@ static kv_code close_page(struct sweep *sweep, kv_status *status)
         page =
             vtree_page_make(sweep->level, &sweep->open, sweep->open_old, &sweep->inner_digests);
     if (code == KV_OK)
-        code = page != NULL ? list_page(sweep, page, status) : no_memory(status);
+        code = page != NULL ? list_page(sweep, page, vtree_page_key(page, 0), status)
+                            : no_memory(status);
     if (sweep->level == 0 && sweep->open.count > sweep->longest)
         sweep->longest = sweep->open.count;
     sweep->open.count = 0;
@@ -273,6 +277,65 @@ static kv_code replace_entries(struct sweep *sweep, const struct sweep_item *ite
     return sweep->refold_count == SWEEP_REFOLDS ? finish_refolds(sweep, status) : KV_OK;
 }
 
+/* Give a group of `page` the nodes of its edits, from edits[*edit] on; KV_NOT_FOUND: not all
+ * of them replace a value. */
+static kv_code replace_in_group(struct sweep *sweep, const struct sweep_item *item,
+                                struct vtree_page *page, struct vtree_edit *edits, size_t *edit,
+                                kv_status *status)
+{
+    kv_slice from;
+    struct vtree_entries *leaves;
+    size_t place = 0, group = vtree_brief_find(page, edits[*edit].key, &from);
+    kv_code code = vtree_reader_group(sweep->reader, sweep->top, page, group,
+                                      group == 0 ? item->first : from, &leaves, status);
+    if (code != KV_OK)
+        return code;
+    do {
+        struct vtree_edit *here = &edits[*edit];
+        int order = -1;
+        while (place < leaves->count &&
+               (order = kv_compare(leaves->keys[place], here->key)) < 0)
+            place++;
+        if (order != 0 || !here->present)
+            return KV_NOT_FOUND;
+        here->old = leaves->nodes[place];
+        leaves->nodes[place] = here->node;
+        (*edit)++;
+    } while (*edit < item->end && vtree_brief_find(page, edits[*edit].key, &from) == group);
+    vmap_node node = vmap_fold(leaves->nodes, leaves->count);
+    sweep->inner_digests += leaves->count - 1;
+    vtree_brief_set(page, group, &node.digest);
+    return KV_OK;
+}
+
+/* Change values in a page that is there in brief; KV_NOT_FOUND: the edits are not only such.
+ */
+static kv_code replace_in_brief(struct sweep *sweep, const struct sweep_item *item,
+                                struct vtree_edit *edits, kv_status *status)
+{
+    kv_code code = KV_OK;
+    struct vtree_page *page = vtree_page_copy(item->page);
+    if (page == NULL)
+        return no_memory(status);
+    for (size_t edit = item->begin; code == KV_OK && edit < item->end;)
+        code = replace_in_group(sweep, item, page, edits, &edit, status);
+    for (size_t edit = item->begin; code == KV_OK && edit < item->end; edit++) {
+        vmap_node old = edits[edit].old;
+        code = meet(sweep, &edits[edit], &old, status);
+    }
+    if (code == KV_OK)
+        code = close_page(sweep, status);
+    if (code == KV_OK)
+        code = finish_refolds(sweep, status);
+    if (code != KV_OK) {
+        vtree_page_release(page);
+        return code;
+    }
+    let_go(sweep, item);
+    sweep->inner_digests += vtree_brief_refold(page);
+    return list_page(sweep, page, item->first, status);
+}
+
 /* Merge a page's entries with its edits into the open page. */
 static kv_code merge_entries(struct sweep *sweep, const struct sweep_item *item,
                              struct vtree_edit *edits, bool *reshaped, kv_status *status)
@@ -313,14 +376,26 @@ static kv_code merge_entries(struct sweep *sweep, const struct sweep_item *item,
     return code;
 }
 
-static kv_code sweep_item(struct sweep *sweep, const struct sweep_item *item, bool joined,
+static kv_code sweep_item(struct sweep *sweep, struct sweep_item *item, bool joined,
                           struct vtree_edit *edits, kv_status *status)
 {
-    bool reshaped = false;
+    bool reshaped = false, alone = !joined && !item->join;
     if (!note_page(sweep, &sweep->consumed, item->first, &item->node))
         return no_memory(status);
     sweep->consumed_count++;
-    if (!joined && !item->join && only_replaces(sweep, item, edits))
+    if (vtree_page_is_brief(item->page)) {
+        kv_code code = alone && item->end > item->begin
+                           ? replace_in_brief(sweep, item, edits, status)
+                           : KV_NOT_FOUND;
+        if (code != KV_NOT_FOUND)
+            return code;
+        vtree_page_release(item->page);
+        code = vtree_reader_page(sweep->reader, sweep->top, sweep->level, item->first,
+                                 &item->node, &item->page, status);
+        if (code != KV_OK)
+            return code;
+    }
+    if (alone && only_replaces(sweep, item, edits))
         return replace_entries(sweep, item, edits, status);
     let_go(sweep, item);
     kv_code code = merge_entries(sweep, item, edits, &reshaped, status);
@@ -390,15 +465,19 @@ void sweep_leaves(struct vtree_edit *edits, size_t count, uint64_t *computed)
 /* Have what these items need come from memory side by side, not one after the other. */
 static void fetch(const struct sweep_item *items, size_t count, const struct vtree_edit *edits)
 {
-    for (size_t i = 0; i < count; i++)
-        vtree_page_prefetch(items[i].page);
     for (size_t i = 0; i < count; i++) {
+        if (!vtree_page_is_brief(items[i].page))
+            vtree_page_prefetch(items[i].page);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (vtree_page_is_brief(items[i].page))
+            continue;
         for (size_t edit = items[i].begin; edit < items[i].end; edit++)
             vtree_page_prefetch_entry(items[i].page, edits[edit].key);
     }
 }
 
-kv_code sweep_run(struct sweep *sweep, const struct sweep_item *items, size_t item_count,
+kv_code sweep_run(struct sweep *sweep, struct sweep_item *items, size_t item_count,
                   struct vtree_edit *edits, size_t edit_count, kv_status *status)
 {
     kv_code code = KV_OK;

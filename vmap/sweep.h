@@ -64,7 +64,7 @@ struct sweep {
 void sweep_leaves(struct vtree_edit *edits, size_t count, uint64_t *computed);
 
 /* `edits` lie in the items' ranges; with no items they are all new entries. */
-KV_MUST_CHECK kv_code sweep_run(struct sweep *sweep, const struct sweep_item *items,
+KV_MUST_CHECK kv_code sweep_run(struct sweep *sweep, struct sweep_item *items,
                                 size_t item_count, struct vtree_edit *edits, size_t edit_count,
                                 kv_status *status);
 /* Frees everything but `out`. */

@@ -22,7 +22,7 @@ enum {
 /* The part of an update that one worker does at a time. */
 struct vtree_chunk {
     struct vtree_update *update;
-    const struct sweep_item *items; /* level-1 pages, or the one page of level 0 */
+    struct sweep_item *items; /* level-1 pages, or the one page of level 0 */
     size_t item_count;
     struct vtree_arena arena;
     struct sweep_edits out; /* of the level above the items */
@@ -70,7 +70,7 @@ static void count_digests(struct vtree_store *store, const struct sweep *sweep)
 
 /* Sweep one level of a chunk. */
 static kv_code chunk_sweep(struct vtree_chunk *chunk, struct vtree_reader *reader,
-                           unsigned level, const struct sweep_item *items, size_t item_count,
+                           unsigned level, struct sweep_item *items, size_t item_count,
                            struct vtree_edit *edits, size_t edit_count, struct sweep_edits *out)
 {
     struct sweep sweep;
