@@ -28,7 +28,7 @@ static kv_code ask_map(reconnect_learner *learner, struct peer *peer, uint32_t n
     if (code != KV_OK)
         return code;
     struct request *request = NULL;
-    unsigned tier = diff_tier(walk.top, walk.page_bits, walk.node.size);
+    unsigned tier = stage_tier(walk.top, walk.page_bits, walk.node.size);
     peer->frame.size = 0;
     if (tier > 0) {
         request = calloc(1, sizeof(*request) + SESSION_ID_SIZE);

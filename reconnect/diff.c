@@ -64,14 +64,6 @@ void want_id(const struct want *want, uint8_t id[SESSION_ID_SIZE])
     id[6] ^= want->attempt;
 }
 
-unsigned diff_tier(unsigned level, unsigned page_bits, uint64_t size)
-{
-    unsigned tier = level == 0 ? 0 : 1;
-    while (tier < level && size >> (page_bits * tier) > LEARNER_LIST_MAX)
-        tier++;
-    return tier;
-}
-
 static void push_want(reconnect_learner *learner, struct want *want)
 {
     unsigned level = want->level;
@@ -112,7 +104,7 @@ kv_code diff_want(reconnect_learner *learner, uint32_t map, unsigned level,
 {
     unsigned tier = learner->goal.traversal == RECONNECT_PULL
                         ? level
-                        : diff_tier(level, learner->maps[map].page_bits, node->size);
+                        : stage_tier(level, learner->maps[map].page_bits, node->size);
     struct want *want = want_new(map, level, tier, node, first, range);
     if (want == NULL)
         return kv_fail(status, KV_NO_MEMORY, "no memory for a want");

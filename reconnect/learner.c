@@ -82,7 +82,7 @@ static kv_code fill(reconnect_learner *learner, kv_status *status)
     if (code != KV_OK)
         return code;
     learner->own_app_hash = state_view_app_hash(learner->view);
-    code = stage_open(&learner->stage, learner->db, status);
+    code = stage_open(&learner->stage, learner->db, learner->state, status);
     return code == KV_OK ? start_session(learner, status) : code;
 }
 
@@ -347,6 +347,19 @@ static kv_code take_map(reconnect_learner *learner, uint32_t number,
     return code;
 }
 
+/* A map of which we have no pairs is built where it will stay; pushed pages come in no
+ * lists that its tree could be made from. */
+static kv_code stage_goal_map(reconnect_learner *learner, struct learner_map *map,
+                              kv_status *status)
+{
+    bool wanted = !learner_pushes(learner) && map->node.size > 0 && !map->same &&
+                  (map->own == NULL || map->own->node.size == 0);
+    kv_code code = stage_map(&learner->stage, kv_text(map->name), &map->stage, status);
+    return code == KV_OK
+               ? stage_build(&learner->stage, map->stage, wanted, map->page_bits, status)
+               : code;
+}
+
 static kv_code take_maps(reconnect_learner *learner, const struct wire_offer *offer,
                          kv_status *status)
 {
@@ -363,8 +376,7 @@ static kv_code take_maps(reconnect_learner *learner, const struct wire_offer *of
             code = take_map(learner, i, &offer->maps[i], status);
     }
     for (size_t i = 0; i < learner->map_count && code == KV_OK; i++)
-        code = stage_map(&learner->stage, kv_text(learner->maps[i].name),
-                         &learner->maps[i].stage, status);
+        code = stage_goal_map(learner, &learner->maps[i], status);
     learner->figures.leaves_total = 0;
     for (size_t i = 0; i < learner->map_count; i++)
         learner->figures.leaves_total += learner->maps[i].node.size;
@@ -515,11 +527,13 @@ kv_code reconnect_learner_switch(reconnect_learner *learner, uint64_t *version,
         return KV_OK;
     if (learner->phase != RECONNECT_FETCHED)
         return kv_fail(status, KV_BAD_STATE, "nothing is fetched to switch to");
-    vmap_named_root *maps = calloc(learner->map_count + 1, sizeof(*maps));
+    struct stage_goal *maps = calloc(learner->map_count + 1, sizeof(*maps));
     if (maps == NULL)
         return kv_fail(status, KV_NO_MEMORY, "no memory for the switch");
-    for (size_t i = 0; i < learner->map_count; i++)
-        maps[i] = (vmap_named_root){ learner->maps[i].name, learner->maps[i].node.digest };
+    for (size_t i = 0; i < learner->map_count; i++) {
+        const struct learner_map *map = &learner->maps[i];
+        maps[i] = (struct stage_goal){ map->name, map->level, map->page_bits, map->node };
+    }
     drop_view(learner);
     kv_status why = KV_STATUS_INIT;
     kv_code code = stage_switch(&learner->stage, learner->state, *version,

@@ -21,8 +21,6 @@
 /* Wants known; pages above the leaves are not asked for beyond, so that the
  * front of the walk stays small however large the state is. */
 #define LEARNER_KNOWN_MAX 65536u
-/* The longest list asked for in one answer, as estimated. */
-#define LEARNER_LIST_MAX 4096u
 
 #define LEARNER_NO_PEER UINT32_MAX
 
@@ -199,9 +197,6 @@ KV_MUST_CHECK kv_code diff_begin(reconnect_learner *learner, kv_status *status);
 KV_MUST_CHECK kv_code diff_want(reconnect_learner *learner, uint32_t map, unsigned level,
                                 const vmap_node *node, kv_slice first, const kv_range *range,
                                 uint32_t trip, uint32_t teller, kv_status *status);
-/* The list to ask for of a page of `level` over `size` leaves: the lowest that is not
- * too long, so that few round trips lead to the leaves. */
-unsigned diff_tier(unsigned level, unsigned page_bits, uint64_t size);
 /* Move wants on: settle here what can be, ask peers for some of the rest. It is called
  * again when a peer's output is empty. */
 KV_MUST_CHECK kv_code diff_pump(reconnect_learner *learner, int64_t now_us, kv_status *status);

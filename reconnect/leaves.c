@@ -4,7 +4,7 @@
 static kv_slice staged_key(const struct leaves *leaves)
 {
     kv_slice key = kv_iter_key(leaves->staged);
-    return kv_bytes((const uint8_t *)key.data + STAGE_KEY_PREFIX, key.size - STAGE_KEY_PREFIX);
+    return kv_bytes((const uint8_t *)key.data + leaves->prefix, key.size - leaves->prefix);
 }
 
 static bool guess_on(const struct leaves *leaves)
@@ -82,7 +82,7 @@ kv_code leaves_open(struct leaves *leaves, reconnect_learner *learner, const str
         code = walk_leaf_seek(leaves->walk, range.first, status);
     if (code == KV_OK && learner->stage.found) {
         code = stage_changes(&learner->stage, learner->maps[want->map].stage, &range,
-                             &leaves->staged, status);
+                             &leaves->staged, &leaves->prefix, status);
         leaves->staged_on = code == KV_OK && kv_iter_first(leaves->staged);
     }
     return code == KV_OK ? settle_leaf(leaves) : code;

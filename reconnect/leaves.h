@@ -11,6 +11,7 @@
 struct leaves {
     struct walk *walk;
     kv_iter *staged;           /* NULL: nothing is */
+    size_t prefix;             /* bytes before the key there */
     const struct guess *guess; /* NULL: there is none */
     size_t guess_at;
     bool staged_on;

@@ -22,7 +22,8 @@
  * Conventions are kv.h's. Times are microseconds of any steady clock. An object
  * belongs to one thread at a time; a teacher's links belong to its thread. The
  * states they use may be used by other threads meanwhile, except that the switch
- * is a use of the working set (see state.h) and drops uncommitted changes.
+ * is a use of the working set (see state.h) and drops uncommitted changes, and so is,
+ * short, an input by which a learner hears of a map that its state has no pairs of.
  */
 #ifndef RECONNECT_RECONNECT_H
 #define RECONNECT_RECONNECT_H

@@ -194,7 +194,9 @@ KV_API void session_lie(session_machine *session, int64_t now_us, session_peer p
 typedef enum session_op {
     SESSION_ASK_BLOCK, /* send the block, or say that it is missing */
     SESSION_ASK_HAVE,  /* say whether you have it */
-    SESSION_CANCEL     /* no longer wanted; no answer */
+    /* No longer wanted; no answer. A courtesy: docs/reconnect.md has no frame for it, and
+     * the block that then comes counts as a duplicate. The wire of the 2018 scheme has. */
+    SESSION_CANCEL
 } session_op;
 
 typedef struct session_entry {

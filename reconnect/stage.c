@@ -7,56 +7,79 @@
 
 enum {
     BATCH_SIZE = 1u << 20, /* bytes gathered before a write */
-    GOAL_FORMAT = 1
+    GOAL_FORMAT = 1,
+    KEY_PREFIX = 3
 };
 
 static const char space_name[] = "reconnect";
 
 static kv_slice make_key(struct stage *stage, char kind, unsigned map, kv_slice rest)
 {
-    uint8_t prefix[STAGE_KEY_PREFIX] = { (uint8_t)kind, (uint8_t)(map >> 8), (uint8_t)map };
+    uint8_t prefix[KEY_PREFIX] = { (uint8_t)kind, (uint8_t)(map >> 8), (uint8_t)map };
     stage->key.size = 0;
     wire_put(&stage->key, prefix, sizeof(prefix));
     wire_put(&stage->key, rest.data, rest.size);
     return stage->key.failed ? kv_bytes(NULL, 0) : kv_bytes(stage->key.data, stage->key.size);
 }
 
-static kv_code flush_if_full(struct stage *stage, kv_status *status)
+kv_code stage_flush_if_full(struct stage *stage, kv_status *status)
 {
     return kv_batch_size(stage->batch) < BATCH_SIZE ? KV_OK : stage_flush(stage, status);
+}
+
+static kv_code add_map(struct stage *stage, kv_slice name, kv_status *status)
+{
+    struct stage_map *maps =
+        realloc(stage->maps, (stage->map_count + 1) * sizeof(stage->maps[0]));
+    if (maps == NULL)
+        return kv_fail(status, KV_NO_MEMORY, "no memory for a map's name");
+    stage->maps = maps;
+    struct stage_map *map = &maps[stage->map_count++];
+    *map = (struct stage_map){ .number = 0 };
+    memcpy(map->name, name.data, name.size);
+    return KV_OK;
+}
+
+/* The number of a map that an earlier run began to build. */
+static kv_code load_number(struct stage *stage, unsigned map, kv_status *status)
+{
+    kv_value record = KV_VALUE_INIT;
+    kv_code code = kv_get(stage->space, NULL, make_key(stage, 'B', map, kv_bytes(NULL, 0)),
+                          &record, status);
+    struct wire_in in = wire_in_of(record.bytes);
+    if (code == KV_OK)
+        stage->maps[map].number = (uint32_t)wire_get_number(&in, UINT32_MAX);
+    kv_value_release(&record);
+    return code == KV_NOT_FOUND ? KV_OK : code;
 }
 
 static kv_code load_maps(struct stage *stage, kv_status *status)
 {
     kv_slice none = kv_bytes(NULL, 0);
-    for (unsigned map = 0; map < UINT16_MAX; map++) {
+    kv_code code = KV_OK;
+    for (unsigned map = 0; map < UINT16_MAX && code == KV_OK; map++) {
         kv_value name = KV_VALUE_INIT;
-        kv_code code =
-            kv_get(stage->space, NULL, make_key(stage, 'N', map, none), &name, status);
-        if (code == KV_NOT_FOUND)
+        code = kv_get(stage->space, NULL, make_key(stage, 'N', map, none), &name, status);
+        if (code == KV_NOT_FOUND) {
+            code = KV_OK;
             break;
+        }
         if (code == KV_OK && name.bytes.size > STATE_MAP_NAME_SIZE_MAX)
             code = kv_fail(status, KV_CORRUPT, "space %s: map name of %zu bytes", space_name,
                            name.bytes.size);
-        void *maps =
-            code != KV_OK ? NULL : realloc(stage->maps, (map + 1) * sizeof(stage->maps[0]));
-        if (maps == NULL) {
-            kv_value_release(&name);
-            return code != KV_OK ? code : KV_NO_MEMORY;
-        }
-        stage->maps = maps;
-        memcpy(stage->maps[map], name.bytes.data, name.bytes.size);
-        stage->maps[map][name.bytes.size] = '\0';
-        stage->map_count = map + 1;
+        if (code == KV_OK)
+            code = add_map(stage, name.bytes, status);
         kv_value_release(&name);
+        if (code == KV_OK)
+            code = load_number(stage, map, status);
     }
     stage->found = stage->map_count > 0;
-    return KV_OK;
+    return code;
 }
 
-kv_code stage_open(struct stage *stage, kv_db *db, kv_status *status)
+kv_code stage_open(struct stage *stage, kv_db *db, state *to, kv_status *status)
 {
-    *stage = (struct stage){ .db = db };
+    *stage = (struct stage){ .db = db, .state = to };
     kv_code code = kv_space_open(db, space_name, KV_CREATE, &stage->space, status);
     if (code == KV_OK)
         code = kv_batch_new(db, &stage->batch, status);
@@ -69,6 +92,8 @@ kv_code stage_open(struct stage *stage, kv_db *db, kv_status *status)
 
 void stage_close(struct stage *stage)
 {
+    for (size_t i = 0; i < stage->map_count; i++)
+        state_build_close(stage->maps[i].build);
     kv_batch_free(stage->batch);
     wire_out_clear(&stage->key);
     free(stage->maps);
@@ -92,35 +117,100 @@ kv_code stage_goal(struct stage *stage, uint64_t version, const vmap_digest *app
 kv_code stage_map(struct stage *stage, kv_slice name, unsigned *out, kv_status *status)
 {
     for (size_t i = 0; i < stage->map_count; i++) {
-        if (kv_compare(kv_text(stage->maps[i]), name) == 0) {
+        if (kv_compare(kv_text(stage->maps[i].name), name) == 0) {
             *out = (unsigned)i;
             return KV_OK;
         }
     }
     if (name.size > STATE_MAP_NAME_SIZE_MAX || stage->map_count == UINT16_MAX)
         return kv_fail(status, KV_TOO_BIG, "too many maps were staged: %zu", stage->map_count);
-    void *maps = realloc(stage->maps, (stage->map_count + 1) * sizeof(stage->maps[0]));
-    if (maps == NULL)
-        return kv_fail(status, KV_NO_MEMORY, "no memory for a map's name");
-    stage->maps = maps;
-    memcpy(stage->maps[stage->map_count], name.data, name.size);
-    stage->maps[stage->map_count][name.size] = '\0';
-    *out = (unsigned)stage->map_count++;
+    kv_code code = add_map(stage, name, status);
+    if (code != KV_OK)
+        return code;
+    *out = (unsigned)stage->map_count - 1;
     kv_batch_put(stage->batch, stage->space, make_key(stage, 'N', *out, kv_bytes(NULL, 0)),
                  name);
     return KV_OK;
 }
 
+/* ---- Maps that are built ------------------------------------------------ */
+
+static kv_code end_build(struct stage *stage, unsigned number, kv_status *status)
+{
+    struct stage_map *map = &stage->maps[number];
+    state_build_close(map->build);
+    map->build = NULL;
+    if (map->number == 0)
+        return KV_OK;
+    kv_code code = stage_flush(stage, status);
+    if (code == KV_OK)
+        code = state_build_drop(stage->state, map->number, status);
+    map->number = 0;
+    kv_batch_delete(stage->batch, stage->space,
+                    make_key(stage, 'B', number, kv_bytes(NULL, 0)));
+    return code;
+}
+
+static kv_code begin_build(struct stage *stage, unsigned number, unsigned page_bits,
+                           kv_status *status)
+{
+    struct stage_map *map = &stage->maps[number];
+    kv_range all = { { NULL, 0 }, { NULL, 0 } };
+    kv_code code = stage_forget(stage, number, &all, status);
+    if (code == KV_OK && map->number != 0)
+        code = state_build_open(stage->state, page_bits, &map->number, &map->build, NULL);
+    if (code == KV_CONFLICT) /* it became a version's map after all */
+        map->number = 0;
+    if (map->build != NULL || (code != KV_OK && code != KV_CONFLICT))
+        return code;
+    code = state_build_open(stage->state, page_bits, &map->number, &map->build, status);
+    struct wire_out record = { 0 };
+    wire_put_number(&record, map->number);
+    if (code == KV_OK && record.failed)
+        code = kv_fail(status, KV_NO_MEMORY, "no memory for a map's number");
+    if (code == KV_OK)
+        kv_batch_put(stage->batch, stage->space,
+                     make_key(stage, 'B', number, kv_bytes(NULL, 0)),
+                     kv_bytes(record.data, record.size));
+    wire_out_clear(&record);
+    return code == KV_OK ? stage_flush(stage, status) : code;
+}
+
+kv_code stage_build(struct stage *stage, unsigned map, bool wanted, unsigned page_bits,
+                    kv_status *status)
+{
+    struct stage_map *here = &stage->maps[map];
+    if (!wanted)
+        return end_build(stage, map, status);
+    if (here->build != NULL && here->page_bits == page_bits)
+        return KV_OK;
+    state_build_close(here->build);
+    here->build = NULL;
+    here->page_bits = page_bits;
+    return begin_build(stage, map, page_bits, status);
+}
+
+/* ---- Changes ------------------------------------------------------------ */
+
 kv_code stage_put(struct stage *stage, unsigned map, kv_slice key, kv_slice value,
                   kv_status *status)
 {
-    kv_batch_put(stage->batch, stage->space, make_key(stage, 'C', map, key), value);
-    return flush_if_full(stage, status);
+    state_build *build = stage->maps[map].build;
+    kv_code code = KV_OK;
+    if (build != NULL)
+        code = state_build_put(build, stage->batch, key, value, status);
+    else
+        kv_batch_put(stage->batch, stage->space, make_key(stage, 'C', map, key), value);
+    return code == KV_OK ? stage_flush_if_full(stage, status) : code;
 }
 
 kv_code stage_remove(struct stage *stage, unsigned map, kv_slice key, kv_status *status)
 {
-    return stage_put(stage, map, key, kv_bytes(NULL, 0), status);
+    state_build *build = stage->maps[map].build;
+    if (build == NULL)
+        return stage_put(stage, map, key, kv_bytes(NULL, 0), status);
+    kv_code code = state_build_delete(build, stage->batch, key, status);
+    return code == KV_OK ? stage_flush_if_full(stage, status) : code;
 }
 
 /* Bounds of `range` among the records of `kind`; free both. */
@@ -158,12 +248,17 @@ kv_code stage_forget(struct stage *stage, unsigned map, const kv_range *range,
                      kv_status *status)
 {
     struct bounds bounds;
-    kv_code code = make_bounds(stage, 'C', map, range, &bounds, status);
+    kv_code code = KV_OK;
+    if (stage->maps[map].build != NULL) {
+        code = state_build_delete_range(stage->maps[map].build, stage->batch, range, status);
+        return code == KV_OK ? stage_flush_if_full(stage, status) : code;
+    }
+    code = make_bounds(stage, 'C', map, range, &bounds, status);
     if (code != KV_OK)
         return code;
     kv_batch_delete_range(stage->batch, stage->space, &bounds.range);
     clear_bounds(&bounds);
-    return flush_if_full(stage, status);
+    return stage_flush_if_full(stage, status);
 }
 
 kv_code stage_empty_map(struct stage *stage, unsigned map, bool empty, kv_status *status)
@@ -173,7 +268,15 @@ kv_code stage_empty_map(struct stage *stage, unsigned map, bool empty, kv_status
         kv_batch_put(stage->batch, stage->space, key, kv_text("1"));
     else
         kv_batch_delete(stage->batch, stage->space, key);
-    return flush_if_full(stage, status);
+    return stage_flush_if_full(stage, status);
+}
+
+unsigned stage_tier(unsigned level, unsigned page_bits, uint64_t size)
+{
+    unsigned tier = level == 0 ? 0 : 1;
+    while (tier < level && size >> (page_bits * tier) > STAGE_LIST_MAX)
+        tier++;
+    return tier;
 }
 
 static kv_slice page_key(struct stage *stage, unsigned tier, const vmap_digest *digest)
@@ -185,7 +288,7 @@ kv_code stage_put_page(struct stage *stage, unsigned tier, const vmap_digest *di
                        kv_slice list, kv_status *status)
 {
     kv_batch_put(stage->batch, stage->space, page_key(stage, tier, digest), list);
-    return flush_if_full(stage, status);
+    return stage_flush_if_full(stage, status);
 }
 
 kv_code stage_get_page(struct stage *stage, unsigned tier, const vmap_digest *digest,
@@ -211,10 +314,15 @@ kv_code stage_flush(struct stage *stage, kv_status *status)
 }
 
 kv_code stage_changes(struct stage *stage, unsigned map, const kv_range *range, kv_iter **out,
-                      kv_status *status)
+                      size_t *prefix, kv_status *status)
 {
     struct bounds bounds;
     *out = NULL;
+    if (stage->maps[map].build != NULL) {
+        *prefix = STATE_BUILD_PREFIX;
+        return state_build_iter_open(stage->maps[map].build, range, out, status);
+    }
+    *prefix = KEY_PREFIX;
     kv_code code = make_bounds(stage, 'C', map, range, &bounds, status);
     if (code != KV_OK)
         return code;
@@ -229,13 +337,13 @@ static kv_code apply_map(struct stage *stage, unsigned number, vmap *map, kv_sta
 {
     kv_range all = { { NULL, 0 }, { NULL, 0 } };
     kv_iter *iter;
-    kv_code code = stage_changes(stage, number, &all, &iter, status);
+    size_t prefix;
+    kv_code code = stage_changes(stage, number, &all, &iter, &prefix, status);
     if (code != KV_OK)
         return code;
     for (bool on = kv_iter_first(iter); on && code == KV_OK; on = kv_iter_next(iter)) {
         kv_slice key = kv_iter_key(iter), value = kv_iter_value(iter);
-        key =
-            kv_bytes((const uint8_t *)key.data + STAGE_KEY_PREFIX, key.size - STAGE_KEY_PREFIX);
+        key = kv_bytes((const uint8_t *)key.data + prefix, key.size - prefix);
         code =
             value.size == 0 ? vmap_delete(map, key, status) : vmap_put(map, key, value, status);
     }
@@ -246,12 +354,16 @@ static kv_code apply_map(struct stage *stage, unsigned number, vmap *map, kv_sta
 }
 
 /* Bring one map of the goal to where it must be. */
-static kv_code make_map(struct stage *stage, state *to, const char *name, kv_status *status)
+static kv_code make_map(struct stage *stage, state *to, const struct stage_goal *goal,
+                        kv_status *status)
 {
     unsigned number = 0;
+    const char *name = goal->name;
     kv_code code = stage_map(stage, kv_text(name), &number, status);
     if (code != KV_OK)
         return code;
+    if (stage->maps[number].build != NULL)
+        return stage_tree(stage, number, goal, status);
 
     kv_value empty = KV_VALUE_INIT;
     code = kv_get(stage->space, NULL, make_key(stage, 'X', number, kv_bytes(NULL, 0)), &empty,
@@ -271,7 +383,7 @@ static kv_code make_map(struct stage *stage, state *to, const char *name, kv_sta
 }
 
 struct surplus {
-    const vmap_named_root *maps;
+    const struct stage_goal *maps;
     size_t count;
     char name[STATE_MAP_NAME_SIZE_MAX + 1]; /* of a map that the goal has not */
 };
@@ -286,7 +398,7 @@ static bool find_surplus(void *context, const char *name)
     return false;
 }
 
-static kv_code drop_surplus(state *to, const vmap_named_root *maps, size_t count,
+static kv_code drop_surplus(state *to, const struct stage_goal *maps, size_t count,
                             kv_status *status)
 {
     for (;;) {
@@ -301,8 +413,8 @@ static kv_code drop_surplus(state *to, const vmap_named_root *maps, size_t count
 }
 
 kv_code stage_switch(struct stage *stage, state *to, uint64_t version,
-                     const vmap_digest *app_hash, const vmap_named_root *maps, size_t map_count,
-                     kv_status *status)
+                     const vmap_digest *app_hash, const struct stage_goal *maps,
+                     size_t map_count, kv_status *status)
 {
     kv_code code = stage_flush(stage, status);
     if (code != KV_OK)
@@ -310,7 +422,11 @@ kv_code stage_switch(struct stage *stage, state *to, uint64_t version,
     state_rollback(to);
     code = drop_surplus(to, maps, map_count, status);
     for (size_t i = 0; i < map_count && code == KV_OK; i++)
-        code = make_map(stage, to, maps[i].name, status);
+        code = make_map(stage, to, &maps[i], status);
+    if (code == KV_OK)
+        code = stage_flush(stage, status);
+    if (code == KV_OK && stage->built)
+        code = kv_sync(stage->db, status);
     if (code == KV_OK)
         code = state_commit_as(to, version, app_hash, KV_SYNC, status);
     if (code != KV_OK) {
@@ -325,8 +441,13 @@ kv_code stage_switch(struct stage *stage, state *to, uint64_t version,
 
 kv_code stage_drop(struct stage *stage, kv_status *status)
 {
+    kv_code code = KV_OK;
     kv_batch_clear(stage->batch);
-    kv_code code = kv_delete_range(stage->space, NULL, 0, status);
+    for (unsigned i = 0; i < stage->map_count && code == KV_OK; i++)
+        code = end_build(stage, i, status);
+    kv_batch_clear(stage->batch);
+    if (code == KV_OK)
+        code = kv_delete_range(stage->space, NULL, 0, status);
     if (code != KV_OK)
         return code;
     stage->map_count = 0;

@@ -6,10 +6,13 @@
  *     T                      the goal: version, app hash
  *     N <map:2>              the name of a map
  *     X <map:2>              the map is to be emptied before its changes
+ *     B <map:2>              the map is built: its number in the state:4
  *     C <map:2> <key>        the key's new value; empty: it is to be removed
  *     P <tier> <digest:32>   the list of a page of which every entry is checked
  *
- * C records are differences from the learner's own newest version. Page lists
+ * C records are differences from the learner's own newest version. A map of which it
+ * has no pairs is built instead (see state.h): its pairs are written where they will
+ * stay, and the switch makes its tree from the page lists. Page lists
  * are named by digest, so they serve any goal. Nothing here needs to be true
  * for the outcome to be: changes are folded and compared again when a learner
  * takes them up, and the commit compares the app hash.
@@ -20,17 +23,36 @@
 #include "reconnect/wire.h"
 #include "vmap/state.h"
 
+/* The longest list asked for in one answer, as estimated. */
+#define STAGE_LIST_MAX 4096u
+
+struct stage_map {
+    char name[STATE_MAP_NAME_SIZE_MAX + 1];
+    uint32_t number;    /* of the map that is built; 0: none is */
+    unsigned page_bits; /* of its tree */
+    state_build *build; /* or NULL */
+};
+
+/* A map as the goal has it. */
+struct stage_goal {
+    const char *name;
+    unsigned level, page_bits;
+    vmap_node node;
+};
+
 struct stage {
     kv_db *db;
+    state *state;
     kv_space *space;
     kv_batch *batch;
     size_t map_count;
-    char (*maps)[STATE_MAP_NAME_SIZE_MAX + 1];
+    struct stage_map *maps;
+    bool built; /* the switch takes a map that was built */
     bool found; /* it held changes of an earlier run or goal: look before asking */
     struct wire_out key;
 };
 
-KV_MUST_CHECK kv_code stage_open(struct stage *stage, kv_db *db, kv_status *status);
+KV_MUST_CHECK kv_code stage_open(struct stage *stage, kv_db *db, state *to, kv_status *status);
 void stage_close(struct stage *stage);
 
 /* Remember the goal; what is staged for another one stays. */
@@ -39,6 +61,11 @@ KV_MUST_CHECK kv_code stage_goal(struct stage *stage, uint64_t version,
 /* The number of a map, given anew where it has none. */
 KV_MUST_CHECK kv_code stage_map(struct stage *stage, kv_slice name, unsigned *out,
                                 kv_status *status);
+
+/* Whether the map is to be built, with `page_bits`, or its changes are staged. What was
+ * staged in the other way is dropped. */
+KV_MUST_CHECK kv_code stage_build(struct stage *stage, unsigned map, bool wanted,
+                                  unsigned page_bits, kv_status *status);
 
 /* Writes are gathered; a full batch is written by the call that fills it. */
 KV_MUST_CHECK kv_code stage_put(struct stage *stage, unsigned map, kv_slice key, kv_slice value,
@@ -53,18 +80,22 @@ KV_MUST_CHECK kv_code stage_empty_map(struct stage *stage, unsigned map, bool em
 KV_MUST_CHECK kv_code stage_put_page(struct stage *stage, unsigned tier,
                                      const vmap_digest *digest, kv_slice list,
                                      kv_status *status);
+/* The list to ask for of a page of `level` over `size` leaves: the lowest that is not
+ * too long, so that few round trips lead to the leaves. */
+unsigned stage_tier(unsigned level, unsigned page_bits, uint64_t size);
 /* Drop all lists of pages. */
 KV_MUST_CHECK kv_code stage_forget_pages(struct stage *stage, kv_status *status);
 KV_MUST_CHECK kv_code stage_flush(struct stage *stage, kv_status *status);
+/* The same, if a batch is gathered. */
+KV_MUST_CHECK kv_code stage_flush_if_full(struct stage *stage, kv_status *status);
 
 /* The list of a page. KV_NOT_FOUND. */
 KV_MUST_CHECK kv_code stage_get_page(struct stage *stage, unsigned tier,
                                      const vmap_digest *digest, kv_value *out,
                                      kv_status *status);
-/* Walk the changes of a range: keys begin after STAGE_KEY_PREFIX bytes. */
-enum { STAGE_KEY_PREFIX = 3 };
+/* Walk the changes of a range: keys begin after `*prefix` bytes. */
 KV_MUST_CHECK kv_code stage_changes(struct stage *stage, unsigned map, const kv_range *range,
-                                    kv_iter **out, kv_status *status);
+                                    kv_iter **out, size_t *prefix, kv_status *status);
 
 /*
  * Turn the working set of `to`, rolled back first, into the goal and commit
@@ -72,8 +103,12 @@ KV_MUST_CHECK kv_code stage_changes(struct stage *stage, unsigned map, const kv_
  * `maps` names the goal's maps, sorted; others are dropped.
  */
 KV_MUST_CHECK kv_code stage_switch(struct stage *stage, state *to, uint64_t version,
-                                   const vmap_digest *app_hash, const vmap_named_root *maps,
+                                   const vmap_digest *app_hash, const struct stage_goal *maps,
                                    size_t map_count, kv_status *status);
+/* stage_tree.c: the tree of a map that is built, from the page lists; the working set takes it.
+ */
+KV_MUST_CHECK kv_code stage_tree(struct stage *stage, unsigned map,
+                                 const struct stage_goal *goal, kv_status *status);
 /* Forget everything. */
 KV_MUST_CHECK kv_code stage_drop(struct stage *stage, kv_status *status);
 

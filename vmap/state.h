@@ -234,6 +234,61 @@ KV_API KV_MUST_CHECK kv_code state_view_top(state_view *view, const char *map, u
 KV_API KV_MUST_CHECK kv_code state_view_page(state_view *view, const char *map, unsigned level,
                                              kv_slice first, vmap_page *out, kv_status *status);
 
+/* ---- Maps made beforehand, for those who move a state ------------------- */
+
+/*
+ * A map that no version has, whose pairs are written once, where they will stay. Its
+ * number tells it from all other maps: store that before the first pair, to go on after
+ * a crash. Calls add to a batch of the caller's, which is committed whenever it likes.
+ * With all pairs in place the pages of level 0 are listed, from left to right; then the
+ * working set takes the map, and the next commit makes it one like any other, reading
+ * none of its pairs: that they make these pages is the caller's word. One that is not
+ * wanted any more is dropped, or its pairs stay for ever.
+ *
+ *     state_build_open(state, page_bits, &number, &build, &status)
+ *     state_build_put(build, batch, key, value, &status)         for each pair
+ *     state_build_page(build, batch, first, &node, &status)      for each page of leaves
+ *     state_build_take(build, batch, "bank", &root, &status)
+ *     kv_batch_commit(batch, 0, &status), kv_sync(db, &status)
+ *     state_commit_as(state, version, &app_hash, KV_SYNC, &status)
+ *
+ * Opening, taking and dropping are uses of the working set.
+ */
+typedef struct state_build state_build;
+
+/* Bytes before the key in what state_build_iter_open walks. */
+#define STATE_BUILD_PREFIX 4u
+
+/* Begin a map (*number 0, which is set) or go on with one. KV_CONFLICT: that number is
+ * no map's, or one's that a version has or had. */
+KV_API KV_MUST_CHECK kv_code state_build_open(state *state, unsigned page_bits,
+                                              uint32_t *number, state_build **out,
+                                              kv_status *status);
+/* Before state_close. Its pairs stay. */
+KV_API void state_build_close(state_build *build);
+KV_API KV_MUST_CHECK kv_code state_build_put(state_build *build, kv_batch *batch, kv_slice key,
+                                             kv_slice value, kv_status *status);
+KV_API KV_MUST_CHECK kv_code state_build_delete(state_build *build, kv_batch *batch,
+                                                kv_slice key, kv_status *status);
+KV_API KV_MUST_CHECK kv_code state_build_delete_range(state_build *build, kv_batch *batch,
+                                                      const kv_range *range, kv_status *status);
+/* Walk its pairs, as they were committed. */
+KV_API KV_MUST_CHECK kv_code state_build_iter_open(state_build *build, const kv_range *range,
+                                                   kv_iter **out, kv_status *status);
+
+/* The next page of leaves; of the only one `first` may be empty. KV_INVALID: not behind
+ * the one before. */
+KV_API KV_MUST_CHECK kv_code state_build_page(state_build *build, kv_batch *batch,
+                                              kv_slice first, const vmap_node *node,
+                                              kv_status *status);
+/* All pages are listed: the working set's map `name` is this one from here on, in place
+ * of another of that name. KV_UNPROVEN: they do not make `root`. */
+KV_API KV_MUST_CHECK kv_code state_build_take(state_build *build, kv_batch *batch,
+                                              const char *name, const vmap_digest *root,
+                                              kv_status *status);
+/* Have its records removed in the background. One that became a version's map stays. */
+KV_API KV_MUST_CHECK kv_code state_build_drop(state *state, uint32_t number, kv_status *status);
+
 /* ---- Figures ------------------------------------------------------------ */
 
 /* Visit figures of the state ("maps", "keys", "cache_hits", "cache_misses",

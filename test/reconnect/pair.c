@@ -408,40 +408,64 @@ void side_nothing_staged(struct side *side)
     kv_iter_close(iter);
 }
 
-/* Every staged change of map number 0 to 9 is the teacher's pair, or the removal
- * of a key that it has not. */
-void side_staged_true(struct side *side, struct side *teacher)
+struct staged {
+    state_view *truth;
+    const char *map;
+    size_t prefix; /* bytes before the key */
+};
+
+/* Every record of `range` is the teacher's pair, or the removal of a key that it has not. */
+static void records_true(kv_space *space, const kv_range *range, const struct staged *staged)
 {
-    kv_space *space;
     kv_iter *iter;
-    state_view *view;
-    char names[10][STATE_MAP_NAME_SIZE_MAX + 1] = { "" };
-    if (kv_space_open(side->db, "reconnect", 0, &space, NULL) != KV_OK)
-        return;
-    MUST(state_view_open(teacher->state, 0, &view, status));
-    for (unsigned i = 0; i < 10; i++) {
-        const uint8_t key[] = { 'N', 0, (uint8_t)i };
-        kv_value name = KV_VALUE_INIT;
-        if (kv_get(space, NULL, kv_bytes(key, sizeof(key)), &name, NULL) == KV_OK)
-            memcpy(names[i], name.bytes.data, name.bytes.size);
-        kv_value_release(&name);
-    }
-    kv_range range = { kv_text("C"), kv_text("D") };
-    MUST(kv_iter_open(space, NULL, &range, &iter, status));
+    MUST(kv_iter_open(space, NULL, range, &iter, status));
     for (bool on = kv_iter_first(iter); on; on = kv_iter_next(iter)) {
         kv_slice key = kv_iter_key(iter), value = kv_iter_value(iter);
-        const uint8_t *bytes = key.data;
         kv_value right = KV_VALUE_INIT;
-        REQUIRE(bytes[1] == 0 && bytes[2] < 10, "staged for map %u", bytes[2]);
-        kv_code code = state_view_get(view, names[bytes[2]], kv_bytes(bytes + 3, key.size - 3),
-                                      &right, NULL);
+        key = kv_bytes((const uint8_t *)key.data + staged->prefix, key.size - staged->prefix);
+        kv_code code = state_view_get(staged->truth, staged->map, key, &right, NULL);
         REQUIRE(value.size == 0 ? code == KV_NOT_FOUND
                                 : code == KV_OK && kv_compare(right.bytes, value) == 0,
-                "a lie is staged in map %s", names[bytes[2]]);
+                "a lie is staged in map %s", staged->map);
         kv_value_release(&right);
     }
     MUST(kv_iter_status(iter, status));
     kv_iter_close(iter);
+}
+
+/* The same of the pairs of a map that is built. */
+static void build_true(struct side *side, uint8_t number, const struct staged *staged)
+{
+    kv_space *values;
+    const uint8_t first[] = { 0, 0, 0, number }, limit[] = { 0, 0, 0, (uint8_t)(number + 1) };
+    kv_range range = { kv_bytes(first, sizeof(first)), kv_bytes(limit, sizeof(limit)) };
+    MUST(kv_space_open(side->db, "state.values", 0, &values, status));
+    records_true(values, &range, staged);
+}
+
+void side_staged_true(struct side *side, struct side *teacher)
+{
+    kv_space *space;
+    state_view *view;
+    if (kv_space_open(side->db, "reconnect", 0, &space, NULL) != KV_OK)
+        return;
+    MUST(state_view_open(teacher->state, 0, &view, status));
+    for (uint8_t i = 0; i < 10; i++) {
+        char map[STATE_MAP_NAME_SIZE_MAX + 1] = "";
+        const uint8_t name_key[] = { 'N', 0, i }, build_key[] = { 'B', 0, i };
+        const uint8_t first[] = { 'C', 0, i }, limit[] = { 'C', 0, (uint8_t)(i + 1) };
+        kv_range range = { kv_bytes(first, sizeof(first)), kv_bytes(limit, sizeof(limit)) };
+        kv_value name = KV_VALUE_INIT, number = KV_VALUE_INIT;
+        if (kv_get(space, NULL, kv_bytes(name_key, 3), &name, NULL) == KV_OK)
+            memcpy(map, name.bytes.data, name.bytes.size);
+        struct staged changes = { view, map, sizeof(first) };
+        records_true(space, &range, &changes);
+        struct staged pairs = { view, map, STATE_BUILD_PREFIX };
+        if (kv_get(space, NULL, kv_bytes(build_key, 3), &number, NULL) == KV_OK)
+            build_true(side, *(const uint8_t *)number.bytes.data, &pairs);
+        kv_value_release(&name);
+        kv_value_release(&number);
+    }
     state_view_close(view);
 }
 

@@ -107,6 +107,100 @@ Test(resume, cut_at_every_frame_and_between)
     close_sides(&learner, &teacher);
 }
 
+/* ---- Maps that are built ------------------------------------------------ */
+
+static size_t count_values(struct side *side)
+{
+    kv_space *space;
+    kv_iter *iter;
+    size_t count = 0;
+    cr_assert_eq(state_settle(side->state, NULL), KV_OK);
+    cr_assert_eq(kv_space_open(side->db, "state.values", 0, &space, NULL), KV_OK);
+    cr_assert_eq(kv_iter_open(space, NULL, NULL, &iter, NULL), KV_OK);
+    for (bool on = kv_iter_first(iter); on; on = kv_iter_next(iter))
+        count++;
+    kv_iter_close(iter);
+    return count;
+}
+
+static void stop_half_way(struct side *learner, struct side *teacher)
+{
+    struct wire wire = WIRE(learner, teacher);
+    wire.stop_after = 24000;
+    cr_assert_eq(wire_run(&wire, NULL), KV_OK);
+    cr_assert_not(wire.switched);
+    side_staged_true(learner, teacher);
+}
+
+/* Half of a map is built; then the learner gets another map of that name. */
+Test(resume, a_build_that_is_not_wanted_any_more_goes)
+{
+    struct side learner, teacher;
+    side_open(&learner, "memory", NULL);
+    side_open(&teacher, "memory", NULL);
+    side_fill(&teacher, "new", 0, KEYS, 0);
+    side_commit(&teacher);
+    stop_half_way(&learner, &teacher);
+    cr_assert_gt(count_values(&learner), 100);
+    side_fill(&learner, "new", 0, 10, 1);
+    side_commit(&learner);
+    side_commit(&teacher);
+    run_to_end(&learner, &teacher, NULL);
+    cr_assert_eq(count_values(&learner), KEYS);
+    close_sides(&learner, &teacher);
+}
+
+/* A crash between the switch and the end of the staging leaves the number of a map that
+ * is a version's now. It must not be written to, nor go. */
+Test(resume, a_number_that_the_switch_took_is_no_build)
+{
+    const uint8_t name_key[] = { 'N', 0, 0 }, build_key[] = { 'B', 0, 0 }, number = 1;
+    for (int emptied = 0; emptied < 2; emptied++) {
+        struct side learner, teacher;
+        kv_space *space;
+        side_open(&learner, "memory", NULL);
+        side_open(&teacher, "memory", NULL);
+        side_fill(&teacher, "new", 0, KEYS, 0);
+        side_commit(&teacher);
+        run_to_end(&learner, &teacher, NULL);
+        cr_assert_eq(kv_space_open(learner.db, "reconnect", 0, &space, NULL), KV_OK);
+        cr_assert_eq(kv_put(space, kv_bytes(name_key, 3), kv_text("new"), 0, NULL), KV_OK);
+        cr_assert_eq(kv_put(space, kv_bytes(build_key, 3), kv_bytes(&number, 1), 0, NULL),
+                     KV_OK);
+        if (emptied == 1) { /* then the map is built again, under another number */
+            for (uint64_t key = 0; key < KEYS; key++)
+                side_delete(&learner, "new", key);
+            side_commit(&learner);
+        }
+        side_fill(&teacher, "new", KEYS / 2, KEYS + 5, 3);
+        side_commit(&teacher);
+        side_commit(&teacher);
+        run_to_end(&learner, &teacher, NULL);
+        cr_assert_eq(count_values(&learner), KEYS + 5);
+        cr_assert_eq(state_load_version(learner.state, 1, NULL), KV_OK);
+        cr_assert_eq(state_load_version(teacher.state, 1, NULL), KV_OK);
+        sides_equal(&learner, &teacher);
+        close_sides(&learner, &teacher);
+    }
+}
+
+/* The goal's page_bits change with the goal. */
+Test(resume, a_build_goes_on_with_other_page_bits)
+{
+    struct side learner, teacher, other;
+    side_open(&learner, "memory", NULL);
+    side_open(&teacher, "memory", NULL);
+    side_open(&other, "memory", "4");
+    side_fill(&teacher, "new", 0, KEYS, 0);
+    side_commit(&teacher);
+    side_fill(&other, "new", 0, KEYS, 0);
+    side_commit(&other);
+    stop_half_way(&learner, &teacher);
+    run_to_end(&learner, &other, NULL);
+    close_sides(&learner, &teacher);
+    side_close(&other);
+}
+
 /* Leftovers of one goal, then another: of another teacher, whose state differs. */
 Test(resume, what_is_left_of_another_goal_does_no_harm)
 {
