@@ -152,6 +152,37 @@ CONTRACT_TEST(writing, a_large_batch)
 
 /* ---- Ranges --------------------------------------------------------------------- */
 
+/* A long batch in key order, of which an engine may take advantage, with ranges between. */
+CONTRACT_TEST(writing, ranges_in_a_batch_in_key_order)
+{
+    struct store store;
+    contract_store(&store, row);
+    kv_batch *batch;
+    enum { KEYS = 400 };
+    assert_ok(kv_batch_new(store.db, &batch, status));
+    for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < KEYS; i++) {
+            char key[16], first[16], limit[16];
+            snprintf(key, sizeof(key), "key %06d", 10 * i);
+            snprintf(first, sizeof(first), "key %06d", 10 * i - 4);
+            snprintf(limit, sizeof(limit), "key %06d", 10 * i);
+            kv_range range = text_range(first, limit);
+            kv_batch_put(batch, store.space, kv_text(key), kv_text(key));
+            if (i % 10 == round)
+                kv_batch_delete_range(batch, store.space, &range);
+        }
+        assert_ok(kv_batch_commit(batch, 0, status));
+    }
+    kv_batch_free(batch);
+    int count = 0;
+    kv_iter *iter = iter_open(store.space, NULL, NULL);
+    for (bool on = kv_iter_first(iter); on; on = kv_iter_next(iter))
+        count++;
+    cr_assert_eq(count, KEYS);
+    kv_iter_close(iter);
+    store_free(&store);
+}
+
 CONTRACT_TEST(writing, delete_range)
 {
     struct store store;
