@@ -112,6 +112,13 @@ static uint32_t head_of(kv_slice key, size_t shared)
     return __builtin_bswap32(head);
 }
 
+/* How `key` compares with the bytes that all keys begin with: 0, it begins so, too. */
+static int compare_shared(const struct vtree_page *page, kv_slice key)
+{
+    size_t size = key.size < page->shared ? key.size : page->shared;
+    return kv_compare(kv_bytes(key.data, size), kv_bytes(keys_of(page), page->shared));
+}
+
 /* ---- Nodes -------------------------------------------------------------- */
 
 /* Where the slots of the entries begin; those of the next round end there. */
@@ -374,6 +381,102 @@ struct vtree_page *vtree_page_make(unsigned level, const struct vtree_entries *e
     return page;
 }
 
+/* ---- Changing ----------------------------------------------------------- */
+
+/* The parts of a level-0 page whose keys are of one size. */
+struct page_parts {
+    vmap_digest *digests; /* the entries' */
+    uint32_t *heads;
+    uint8_t *keys;
+};
+
+static struct page_parts parts_of(struct vtree_page *page)
+{
+    return (struct page_parts){ page->digests + first_base(page),
+                                (void *)((uint8_t *)page + heads_at(page)),
+                                (uint8_t *)page + keys_at(page) };
+}
+
+/* Entries [from, end) of `old` become those from `to` on. */
+static void copy_entries(struct vtree_page *page, size_t to, const struct vtree_page *old,
+                         size_t from, size_t end)
+{
+    struct page_parts parts = parts_of(page);
+    size_t count = end - from, size = page->key_size;
+    memcpy(parts.digests + to, old->digests + first_base(old) + from,
+           count * sizeof(*parts.digests));
+    memcpy(parts.heads + to, heads_of(old) + from, count * sizeof(*parts.heads));
+    memcpy(parts.keys + to * size, keys_of(old) + from * size, count * size);
+}
+
+/* Fold a level-0 page that is as `old` before entry `first`. */
+static uint64_t fold_from(struct vtree_page *page, const struct vtree_page *old, size_t first)
+{
+    struct vmap_inner_queue queue;
+    uint64_t computed = 0;
+    size_t base = first_base(page), count = page->count;
+    size_t old_base = first_base(old), old_count = old->count;
+    queue.count = 0;
+    for (unsigned round = 0; count > 1; round++) {
+        size_t above = base - (count + 1) / 2, same = first >> (round + 1);
+        old_count = (old_count + 1) / 2;
+        old_base -= old_count;
+        if (same > 0)
+            memcpy(page->digests + above, old->digests + old_base, same * sizeof(vmap_digest));
+        for (size_t i = same; i < count / 2; i++) {
+            slot_fold(page, base, above, round, i, &queue);
+            computed++;
+        }
+        vmap_inner_queue_flush(&queue);
+        if (count % 2 != 0)
+            page->digests[above + count / 2] = page->digests[base + count - 1];
+        base = above;
+        count = (count + 1) / 2;
+    }
+    return computed;
+}
+
+bool vtree_page_takes(const struct vtree_page *page, kv_slice key)
+{
+    return key.size == page->key_size && compare_shared(page, key) == 0;
+}
+
+struct vtree_page *vtree_page_change(const struct vtree_page *old,
+                                     const struct vtree_page_change *changes, size_t count,
+                                     uint64_t *inner_count)
+{
+    size_t entries = old->count, from = 0, to = 0;
+    for (size_t i = 0; i < count; i++) {
+        entries += changes[i].what == PAGE_INSERT;
+        entries -= changes[i].what == PAGE_DELETE;
+    }
+    assert(old->level == 0 && old->key_size > 0 && entries > 0);
+    struct vtree_page *page = page_allocate(0, entries, entries * old->key_size, old->key_size);
+    if (page == NULL)
+        return NULL;
+    page->shared = old->shared;
+    struct page_parts parts = parts_of(page);
+    for (size_t i = 0; i < count; i++) {
+        const struct vtree_page_change *change = &changes[i];
+        copy_entries(page, to, old, from, change->index);
+        to += change->index - from;
+        from = change->index;
+        if (change->what == PAGE_INSERT) {
+            parts.heads[to] = head_of(change->key, page->shared);
+            memcpy(parts.keys + to * page->key_size, change->key.data, page->key_size);
+        } else {
+            if (change->what == PAGE_REPLACE)
+                copy_entries(page, to, old, from, from + 1);
+            from++;
+        }
+        if (change->what != PAGE_DELETE)
+            parts.digests[to++] = change->node->digest;
+    }
+    copy_entries(page, to, old, from, old->count);
+    *inner_count += fold_from(page, old, changes[0].index);
+    return page;
+}
+
 struct vtree_page *vtree_page_hold(struct vtree_page *page)
 {
     atomic_fetch_add_explicit(&page->references, 1, memory_order_relaxed);
@@ -449,13 +552,6 @@ static size_t find_head(const struct vtree_page *page, uint32_t head, bool past)
     return low;
 }
 
-/* How `key` compares with the bytes that all keys begin with: 0, it begins so, too. */
-static int compare_shared(const struct vtree_page *page, kv_slice key)
-{
-    size_t size = key.size < page->shared ? key.size : page->shared;
-    return kv_compare(kv_bytes(key.data, size), kv_bytes(keys_of(page), page->shared));
-}
-
 void vtree_page_prefetch_entry(const struct vtree_page *page, kv_slice key)
 {
     size_t base = first_base(page), width = page->count;
@@ -522,85 +618,4 @@ bool vtree_page_path(const struct vtree_page *page, size_t index, struct proof_l
         count = (count + 1) / 2;
     }
     return true;
-}
-
-/* ---- Records ------------------------------------------------------------ */
-
-/*
- * varint count, then for each entry: varint bytes shared with the key before
- * (the first: with the record's own first key), varint bytes that follow, these
- * bytes, the node.
- */
-bool vtree_page_encode(const struct vtree_page *page, struct vtree_buffer *out)
-{
-    assert(page->level == 1);
-    out->size = 0;
-    if (!vtree_buffer_add_varint(out, page->count))
-        return false;
-    kv_slice before = vtree_page_key(page, 0);
-    for (size_t i = 0; i < page->count; i++) {
-        kv_slice key = vtree_page_key(page, i);
-        const uint8_t *bytes = key.data, *before_bytes = before.data;
-        size_t shared = 0;
-        while (shared < key.size && shared < before.size &&
-               bytes[shared] == before_bytes[shared])
-            shared++;
-        vmap_node node = vtree_page_entry(page, i);
-        if (!vtree_buffer_add_varint(out, shared) ||
-            !vtree_buffer_add_varint(out, key.size - shared) ||
-            !vtree_buffer_add(out, bytes + shared, key.size - shared) ||
-            !record_node_add(out, &node))
-            return false;
-        before = key;
-    }
-    return true;
-}
-
-/* Read the entries of a record into `entries`, keys into `arena`. */
-static bool decode_entries(kv_slice first, kv_slice record, struct vtree_arena *arena,
-                           struct vtree_entries *entries)
-{
-    uint64_t count;
-    kv_slice before = first;
-    if (!record_take_varint(&record, &count) || count == 0)
-        return false;
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t shared, size;
-        const uint8_t *bytes;
-        vmap_node node;
-        if (!record_take_varint(&record, &shared) || !record_take_varint(&record, &size) ||
-            shared > before.size || size > VMAP_KEY_SIZE_MAX || shared + size == 0 ||
-            !record_take_bytes(&record, (size_t)size, &bytes) ||
-            !record_take_node(&record, &node))
-            return false;
-        uint8_t *key = vtree_arena_take(arena, (size_t)(shared + size));
-        if (key == NULL)
-            return false;
-        memcpy(key, before.data, (size_t)shared);
-        memcpy(key + shared, bytes, (size_t)size);
-        before = kv_bytes(key, (size_t)(shared + size));
-        if (!vtree_entries_add(entries, before, &node))
-            return false;
-    }
-    return record.size == 0;
-}
-
-struct vtree_page *vtree_page_decode(kv_slice first, kv_slice record, const vmap_node *node)
-{
-    struct vtree_arena arena = { NULL, 0, 0, 0 };
-    struct vtree_entries entries = { NULL, NULL, 0, 0, 0 };
-    struct vtree_page *page = NULL;
-    uint64_t inner_count = 0;
-    if (decode_entries(first, record, &arena, &entries))
-        page = vtree_page_make(1, &entries, NULL, &inner_count);
-    if (page != NULL) {
-        vmap_node own = vtree_page_node(page);
-        if (memcmp(own.digest.bytes, node->digest.bytes, VMAP_DIGEST_SIZE) != 0) {
-            vtree_page_release(page);
-            page = NULL;
-        }
-    }
-    vtree_entries_clear(&entries);
-    vtree_arena_clear(&arena);
-    return page;
 }

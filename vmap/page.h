@@ -71,6 +71,22 @@ void vtree_page_set(struct vtree_page *page, size_t index, const vmap_node *node
 /* Fold again what is above such nodes, in all these pages; answers the inner
  * digests computed. */
 uint64_t vtree_pages_refold(struct vtree_refold *refolds, size_t count);
+
+/* What becomes of entry `index` of a level-0 page. */
+struct vtree_page_change {
+    enum { PAGE_REPLACE, PAGE_DELETE, PAGE_INSERT /* before it */ } what;
+    uint32_t index;
+    kv_slice key;          /* to insert */
+    const vmap_node *node; /* but for a delete */
+};
+
+/* Whether `key` can be inserted by vtree_page_change. */
+bool vtree_page_takes(const struct vtree_page *page, kv_slice key);
+/* A page as `old` with `changes`, at least one, in order; entries are left. */
+struct vtree_page *vtree_page_change(const struct vtree_page *old,
+                                     const struct vtree_page_change *changes, size_t count,
+                                     uint64_t *inner_count);
+
 struct vtree_page *vtree_page_hold(struct vtree_page *page);
 void vtree_page_release(struct vtree_page *page); /* NULL is harmless */
 

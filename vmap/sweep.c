@@ -376,6 +376,73 @@ static kv_code merge_entries(struct sweep *sweep, const struct sweep_item *item,
     return code;
 }
 
+/* What a level-0 page's edits come to, in sweep->changes; answers their number. 0: they may
+ * make pages, or leave none, or are not worth it. */
+static size_t gather_changes(struct sweep *sweep, const struct sweep_item *item,
+                             const struct vtree_edit *edits)
+{
+    const struct vtree_page *page = item->page;
+    size_t count = 0, deletes = 0;
+    void *grown = sweep->changes;
+    if (sweep->level > 0 || page->key_size == 0 ||
+        !vtree_grow(&grown, &sweep->change_capacity, item->end - item->begin,
+                    sizeof(*sweep->changes)))
+        return 0;
+    sweep->changes = grown;
+    for (size_t i = item->begin; i < item->end; i++) {
+        bool exact;
+        size_t place = vtree_page_find(page, edits[i].key, &exact);
+        struct vtree_page_change change = { PAGE_REPLACE, (uint32_t)place, edits[i].key,
+                                            &edits[i].node };
+        if (!exact && !edits[i].present)
+            continue;
+        if (!exact) {
+            sweep->rank_digests++;
+            if (place == 0 || !vtree_page_takes(page, edits[i].key) ||
+                vmap_rank(edits[i].key, sweep->top->page_bits) > 0)
+                return 0;
+            change.what = PAGE_INSERT;
+        } else if (!edits[i].present) {
+            change.what = PAGE_DELETE;
+            deletes++;
+        }
+        sweep->changes[count++] = change;
+    }
+    return deletes < page->count ? count : 0;
+}
+
+/* Make a level-0 page anew with the changes that were gathered. */
+static kv_code change_page(struct sweep *sweep, const struct sweep_item *item,
+                           struct vtree_edit *edits, size_t count, kv_status *status)
+{
+    kv_code code = close_page(sweep, status);
+    size_t next = 0;
+    for (size_t i = item->begin; code == KV_OK && i < item->end; i++) {
+        /* The gathered changes keep the edits' order, but lack the idle ones. */
+        const struct vtree_page_change *change = &sweep->changes[next];
+        bool gathered = next < count && change->node == &edits[i].node;
+        bool met = gathered && change->what != PAGE_INSERT;
+        vmap_node old = vtree_page_entry(item->page, met ? change->index : 0);
+        code = meet(sweep, &edits[i], met ? &old : NULL, status);
+        next += gathered;
+    }
+    if (code != KV_OK)
+        return code;
+    struct vtree_page *page =
+        vtree_page_change(item->page, sweep->changes, count, &sweep->inner_digests);
+    if (page == NULL)
+        return no_memory(status);
+    let_go(sweep, item);
+    if (page->count > sweep->longest)
+        sweep->longest = page->count;
+    /* It is folded already, but has its place behind those that are not. */
+    if (sweep->refold_count == 0)
+        sweep->place_count = 0;
+    sweep->refolds[sweep->refold_count] = (struct vtree_refold){ .page = page };
+    sweep->refold_begin[sweep->refold_count++] = sweep->place_count;
+    return sweep->refold_count == SWEEP_REFOLDS ? finish_refolds(sweep, status) : KV_OK;
+}
+
 static kv_code sweep_item(struct sweep *sweep, struct sweep_item *item, bool joined,
                           struct vtree_edit *edits, kv_status *status)
 {
@@ -397,6 +464,9 @@ static kv_code sweep_item(struct sweep *sweep, struct sweep_item *item, bool joi
     }
     if (alone && only_replaces(sweep, item, edits))
         return replace_entries(sweep, item, edits, status);
+    size_t changes = alone ? gather_changes(sweep, item, edits) : 0;
+    if (changes > 0)
+        return change_page(sweep, item, edits, changes, status);
     let_go(sweep, item);
     kv_code code = merge_entries(sweep, item, edits, &reshaped, status);
     if (code == KV_OK && sweep->level == 1 && reshaped &&
@@ -508,4 +578,5 @@ void sweep_clear(struct sweep *sweep)
     for (size_t i = 0; i < sweep->refold_count; i++)
         vtree_page_release(sweep->refolds[i].page);
     free(sweep->places);
+    free(sweep->changes);
 }

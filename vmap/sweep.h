@@ -58,6 +58,8 @@ struct sweep {
     size_t refold_count;
     uint32_t *places; /* of edits in their pages */
     size_t place_count, place_capacity;
+    struct vtree_page_change *changes; /* of one page */
+    size_t change_capacity;
 };
 
 /* Fill in the leaves of edits that are present. */
