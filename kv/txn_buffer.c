@@ -62,6 +62,7 @@ void txn_buffer_clear(struct txn_buffer *buffer)
     buffer->blocks = kept;
     buffer->block_left = kept == NULL ? 0 : kept->size;
     memset(buffer->head, 0, sizeof(buffer->head));
+    buffer->height = 0;
     buffer->undo_count = 0;
     buffer->size = 0;
 }
@@ -81,13 +82,13 @@ static int node_compare(const struct txn_node *node, const kv_space *space, kv_s
     return kv_compare(node->key, key);
 }
 
-/* The first node >= (space, key), and in `links` (may be NULL) the pointers at each
- * level that lead up to it. */
+/* The first node >= (space, key), and in `links` (may be NULL) the pointers that lead up
+ * to it, at each level below the list's height. */
 static struct txn_node *skip_find(struct txn_buffer *buffer, const kv_space *space,
                                   kv_slice key, struct txn_node **links[TXN_HEIGHT_MAX])
 {
     struct txn_node **next = buffer->head;
-    for (int level = TXN_HEIGHT_MAX - 1; level >= 0; level--) {
+    for (unsigned level = buffer->height; level-- > 0;) {
         while (next[level] != NULL && node_compare(next[level], space, key) < 0)
             next = next[level]->next;
         if (links != NULL)
@@ -117,6 +118,8 @@ static struct txn_node *node_insert(struct txn_buffer *buffer, kv_space *space, 
         return NULL;
     memcpy(bytes, key.data, key.size);
     *node = (struct txn_node){ .space = space, .key = kv_bytes(bytes, key.size) };
+    for (; buffer->height < height; buffer->height++)
+        links[buffer->height] = &buffer->head[buffer->height];
     for (unsigned level = 0; level < height; level++) {
         node->next[level] = *links[level];
         *links[level] = node;
@@ -179,7 +182,7 @@ static struct txn_node *skip_last(struct txn_buffer *buffer, const kv_space *spa
 {
     struct txn_node **next = buffer->head;
     struct txn_node *last = NULL;
-    for (int level = TXN_HEIGHT_MAX - 1; level >= 0; level--) {
+    for (unsigned level = buffer->height; level-- > 0;) {
         while (next[level] != NULL && (node_compare(next[level], space, key) < 0 ||
                                        (whole && next[level]->space == space))) {
             last = next[level];

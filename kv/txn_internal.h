@@ -35,6 +35,7 @@ struct txn_block; /* of the arena */
 
 struct txn_buffer {
     struct txn_node *head[TXN_HEIGHT_MAX];
+    unsigned height;          /* of the highest node */
     struct txn_block *blocks; /* newest first; one is kept over a reset */
     size_t block_left;
     struct txn_undo *undo;
