@@ -109,6 +109,7 @@ enum { LOCK_BUCKETS = 256 };         /* per stripe */
 enum { LOCK_WAIT_DEPTH_MAX = 4096 }; /* longest chain of waits that is followed */
 enum { LOCK_SPARES_MAX = 1024 };     /* unused locks and grants kept per stripe */
 enum { LOCK_WAKES_MAX = 16 };        /* sleepers gathered before they are woken */
+enum { LOCK_YIELDS = 8 };            /* times that a waiter lets others run before it sleeps */
 
 struct lock;
 
@@ -210,6 +211,10 @@ struct kv_txn {
     uint64_t serial; /* of the newest savepoint */
     unsigned iterators;
 };
+
+/* A mutex that is held for moments: who finds it taken looks for a while, and only then
+ * sleeps. 0, or what pthread_mutex_init answers. */
+KV_MUST_CHECK int txn_mutex_init(pthread_mutex_t *mutex);
 
 /* Make room for one more of `size` bytes in an array that doubles. */
 KV_MUST_CHECK kv_code txn_grow(void *array, size_t count, size_t *room, size_t size,

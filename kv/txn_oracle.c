@@ -15,7 +15,7 @@ struct oracle_record {
 
 kv_code oracle_init(struct oracle *oracle, kv_status *status)
 {
-    if (pthread_mutex_init(&oracle->commit, NULL) != 0)
+    if (txn_mutex_init(&oracle->commit) != 0)
         return kv_fail(status, KV_NO_MEMORY, "no memory for a mutex");
     return KV_OK;
 }
