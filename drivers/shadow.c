@@ -222,6 +222,15 @@ static bool shadow_recognise(const char *dir)
     return true;
 }
 
+static kv_code pass_over(void *context, const struct shadow_seen *seen, kv_status *status)
+{
+    (void)context;
+    (void)seen;
+    (void)status;
+    return KV_OK;
+}
+
+/* Damaged records may not have been put aside yet: who found them may only have read. */
 static kv_code shadow_repair(const kv_options *options, kv_status *status)
 {
     struct shadow_files files;
@@ -229,10 +238,13 @@ static kv_code shadow_repair(const kv_options *options, kv_status *status)
     if (code != KV_OK)
         return code;
     code = shadow_intent_redo(&files, NULL);
-    if (code == KV_OK || code == KV_CORRUPT)
-        code = shadow_aside_accept(&files, status);
-    else
+    if (code == KV_OK || code == KV_CORRUPT) {
+        code = shadow_records_visit(&files, pass_over, NULL, status);
+        if (code == KV_OK)
+            code = shadow_aside_accept(&files, status);
+    } else {
         code = kv_fail(status, code, "cannot finish the last change of %s", files.path);
+    }
     shadow_files_close(&files);
     return code;
 }

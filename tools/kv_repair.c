@@ -1,5 +1,6 @@
 /* kv_repair.c - statekv kv repair: let an engine salvage what it can. */
 #include "tools/commands.h"
+#include "tools/output.h"
 
 static const struct argp argp = {
     NULL,
@@ -23,6 +24,12 @@ static int run(struct globals *globals, int argc, char **argv)
     kv_code code = command_all_options(globals, &options, &status);
     if (code == KV_OK)
         code = kv_repair(options, &status);
+    if (code == KV_OK && globals->json) {
+        struct json out;
+        json_start(&out, stdout);
+        json_text(&out, "repaired", kv_options_dir(options));
+        json_end(&out);
+    }
     kv_options_free(options);
     return code == KV_OK ? EXIT_DONE : command_fail(&status);
 }

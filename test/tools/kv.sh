@@ -65,4 +65,31 @@ run 0 statekv kv compact "${db[@]}" --space s --json
 run 0 jq -e '.size_after_bytes >= 0' <<<"$out"
 run 0 statekv kv get "${db[@]}" --space s a2
 same "after compaction" "$out" a2-value
+
+# Damage: checking says in which file, and salvaging is for the engines that can.
+case $driver in
+shadow) file=$(find "$tmp/data/records" -type f | sort | head -n 1) ;;
+*) file=$(ls "$tmp"/data/*.sst "$tmp"/data/*.ldb 2>/dev/null | head -n 1) ;;
+esac
+printf '\xff\xff\xff\xff' | dd of="$file" bs=1 seek=4 conv=notrunc status=none
+run 1 statekv kv check "${db[@]}"
+has "the damaged file" "$err" "$(basename "$file")"
+case $driver in
+rocksdb) refused 2 'no repair' statekv kv repair "${db[@]}" ;;
+shadow)
+    run 0 statekv kv repair "${db[@]}" --json
+    same "what was repaired" "$(jq -r .repaired <<<"$out")" "$tmp/data"
+    run 0 statekv kv check "${db[@]}"
+    ;;
+leveldb)
+    statekv kv put --db "$driver:$tmp/lost" key value
+    rm "$tmp/lost/CURRENT"
+    run 1 statekv kv check --db "$driver:$tmp/lost"
+    run 0 statekv kv repair --db "$driver:$tmp/lost" --json
+    same "what was repaired" "$(jq -r .repaired <<<"$out")" "$tmp/lost"
+    run 0 statekv kv check --db "$driver:$tmp/lost"
+    run 0 statekv kv get --db "$driver:$tmp/lost" key
+    same "what was salvaged" "$out" value
+    ;;
+esac
 finish

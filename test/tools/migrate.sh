@@ -18,6 +18,28 @@ refused 2 'holds data' statekv migrate --from "$from" --to "$to"
 refused 3 "$tmp/none" statekv migrate --from "$1:$tmp/none" --to "$2:$tmp/x"
 refused 2 '--from' statekv migrate --to "$to"
 
+# Too little room on the target's disk: refused before anything is written there.
+mkdir "$tmp/small"
+if mount -t tmpfs -o size=16m tmpfs "$tmp/small" 2>/dev/null; then
+    refused 3 'are free' statekv migrate --from "$from" --to "$2:$tmp/small/to"
+    has "whose disk" "$err" "$tmp/small/to"
+    same "the small disk" "$(ls -A "$tmp/small")" ""
+    umount "$tmp/small"
+else
+    echo "the check of the disk's room is not tried: no small tmpfs here"
+fi
+
+# A figure of every space, and progress with a rate where somebody looks on.
+rm -rf "$tmp/to"
+run 0 statekv migrate --from "$from" --to "$to" --json
+same "pairs by the digests" "$(jq -s 'map(.pairs // 0) | add' <<<"$out")" \
+    "$(statekv kv check --db "$from" --json | jq -s 'map(.pairs) | add')"
+same "digests" "$(jq -r 'select(.space) | .sha256 | length' <<<"$out" | sort -u)" 64
+rm -rf "$tmp/to"
+command=$(printf '%q ' "$build/tools/statekv" migrate --from "$from" --to "$to")
+run 0 script -qec "$command" /dev/null
+has "progress" "$out" '/s'
+
 # Killed at some moments: known as unfinished, then finished by the same command.
 for delay in 0.02 0.1 0.3; do
     rm -rf "$tmp/to"
