@@ -215,22 +215,28 @@ static session_verdict block_unwanted(session_machine *session, int64_t now_us,
     return SESSION_UNASKED;
 }
 
-/* How far apart blocks come, over stretches of a fiftieth of a second and more, for
- * those of one message come all at once. */
+/* How far apart blocks come while they come, over stretches of a fiftieth of a second and
+ * more, for those of one message come all at once. A pause says nothing of the pace. */
 static void pace_note(session_machine *session, int64_t now_us)
 {
+    int64_t pause_us = now_us - session->block_us;
+
+    session->block_us = now_us;
+    if (pause_us > PAUSE_US) {
+        session->pace_us = now_us;
+        session->pace_blocks = 0;
+        return;
+    }
+
     int64_t stretch_us = now_us - session->pace_us;
 
     session->pace_blocks++;
     if (stretch_us < PACE_STRETCH_US)
         return;
 
-    int64_t gap_us = stretch_us / session->pace_blocks;
+    int64_t gap_ns = stretch_us * 1000 / session->pace_blocks;
 
-    if (gap_us > GAP_MAX_US)
-        gap_us = GAP_MAX_US; /* a pause says nothing of the pace */
-    session->gap_ns =
-        session->gap_ns == 0 ? gap_us * 1000 : (session->gap_ns + gap_us * 1000) / 2;
+    session->gap_ns = session->gap_ns == 0 ? gap_ns : (session->gap_ns + gap_ns) / 2;
     session->pace_us = now_us;
     session->pace_blocks = 0;
 }

@@ -136,16 +136,29 @@ static bool in_flight(const struct want *want)
 
 /* ---- Assigning ---------------------------------------------------------- */
 
+/* A time that is to come, and soon; what stands may be left from wants long gone. */
+static int64_t sooner_us(int64_t at_us, int64_t now_us, int64_t soon_us)
+{
+    return at_us < now_us || at_us > soon_us ? soon_us : at_us;
+}
+
+/* Nobody has the want. One that has waited before waits its turn; a new one is
+ * tried again soon, however long the pauses have grown for others. */
 static void starve(session_machine *session, int64_t now_us, uint32_t index)
 {
+    struct want *want = want_at(session, index);
+    int64_t soon_us = now_us + session->config.starved_min_us;
+    bool nobody = session->need_peers_us == NEVER && session->connected_count == 0;
+
     session_want_place(session, index, PLACE_STARVED, false);
-    if (session->need_peers_us != NEVER)
-        return; /* it has been so for a while */
+    if (want->starved && session->need_peers_us != NEVER)
+        return;
+    want->starved = true;
     session->need_pause_us = 0;
     session->need_peers_us =
-        session->connected_count == 0 ? now_us : now_us + session->config.starved_min_us;
+        nobody ? now_us : sooner_us(session->need_peers_us, now_us, soon_us);
     session->retry_pause_us = session->config.starved_min_us;
-    session->retry_us = now_us + session->retry_pause_us;
+    session->retry_us = sooner_us(session->retry_us, now_us, soon_us);
 }
 
 /* Someone lacked `want`: ask a few others whether they have it, four times as

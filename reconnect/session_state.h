@@ -29,10 +29,10 @@ enum {
     RUN_BYTES = 32 << 10,       /* unless they are larger than this together */
     MISSES_MAX = 64,            /* wants that one round may pass over */
     MOVES_MAX = 256,            /* wants that one round may take from slow peers */
-    GAP_MAX_US = 100000,
-    PACE_STRETCH_US = 20000,
-    PROBE_FIRST = 4,      /* peers asked at once whether they have a want */
-    RETRIES_PER_TICK = 4, /* starved wants tried again at one time */
+    PAUSE_US = 100000,          /* longer without a block is no pace */
+    PACE_STRETCH_US = 20000,    /* over which the pace is taken */
+    PROBE_FIRST = 4,            /* peers asked at once whether they have a want */
+    RETRIES_PER_TICK = 4,       /* starved wants tried again at one time */
 };
 
 #define NONE UINT32_MAX
@@ -63,6 +63,7 @@ struct want {
     uint8_t place;
     uint8_t tries;  /* times it was sent again, caps the doubling of waits */
     uint8_t probes; /* groups of peers asked whether they have it */
+    bool starved;   /* nobody had it before, too */
 };
 
 /* A peer that lacks a want: its slot and its joining number. */
@@ -141,6 +142,7 @@ struct session_machine {
     uint32_t passed_over;    /* queued wants nobody had room for, since the last event */
     int64_t service_ns;      /* of all peers together: what to expect of a new one */
     int64_t block_size;      /* smoothed */
+    int64_t block_us;        /* of the last block */
     int64_t gap_ns, pace_us; /* between two blocks; when counting began */
     int64_t pace_blocks;
     uint64_t random;

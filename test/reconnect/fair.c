@@ -115,7 +115,7 @@ static void school_close(struct school *school)
 }
 
 /* boxo 1141: a newcomer with one want starved behind learners with long lists. */
-Test(fair, a_small_learner_does_not_wait_for_a_big_one)
+Test(fair, boxo_1141_a_small_learner_does_not_wait_for_a_big_one)
 {
     struct school school;
 
@@ -156,7 +156,7 @@ Test(fair, equal_learners_get_equal_shares)
 }
 
 /* boxo 1083 and 1142: workers blocked on silent peers, and nobody was served. */
-Test(fair, one_that_takes_nothing_holds_nobody_up)
+Test(fair, boxo_1083_and_1142_one_that_takes_nothing_holds_nobody_up)
 {
     struct school school;
 

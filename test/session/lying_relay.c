@@ -1,12 +1,14 @@
 /*
  * lying_relay.c - a teacher that lies, as a process: passes bytes between a learner
- * and an honest teacher, and turns one bit of each 997th byte that the teacher
- * sends after the first 1,000. Prints its port; serves until it is killed.
+ * and an honest teacher on this machine, and turns one bit of each 997th byte that the
+ * teacher sends after the first 1,000, or HONEST. Prints its port; serves until it is
+ * killed, at the loopback address unless another is given.
  *
- *     lying_relay PORT-OF-THE-TEACHER
+ *     lying_relay PORT-OF-THE-TEACHER [HONEST [ADDRESS]]
  */
 #include <arpa/inet.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,6 +16,8 @@
 #include <unistd.h>
 
 enum { HONEST = 1000, EVERY = 997 };
+
+static size_t honest = HONEST;
 
 static struct sockaddr_in loopback(int port)
 {
@@ -45,7 +49,7 @@ static bool pass(int from, int to, size_t *passed)
     if (size <= 0)
         return false;
     for (ssize_t i = 0; passed != NULL && i < size; i++, ++*passed)
-        if (*passed > HONEST && *passed % EVERY == 0)
+        if (*passed > honest && *passed % EVERY == 0)
             bytes[i] = (char)(bytes[i] ^ 1);
     return send_all(to, bytes, (size_t)size);
 }
@@ -75,8 +79,12 @@ int main(int argc, char **argv)
     socklen_t size = sizeof address;
     int listener = socket(AF_INET, SOCK_STREAM, 0);
 
-    if (argc != 2 || bind(listener, (struct sockaddr *)&address, size) != 0 ||
-        listen(listener, 8) != 0 ||
+    signal(SIGPIPE, SIG_IGN); /* who is lied to hangs up */
+    if (argc > 2)
+        honest = strtoul(argv[2], NULL, 10);
+    if (argc < 2 || argc > 4 ||
+        (argc == 4 && inet_pton(AF_INET, argv[3], &address.sin_addr) != 1) ||
+        bind(listener, (struct sockaddr *)&address, size) != 0 || listen(listener, 8) != 0 ||
         getsockname(listener, (struct sockaddr *)&address, &size) != 0) {
         perror("lying_relay");
         return 2;

@@ -245,6 +245,33 @@ Test(session_answers, an_overdue_want_gets_one_copy_more_and_the_loser_a_cancel)
     session_free(session);
 }
 
+/* The time before the first block, and later pauses, were taken for its pace, so that a
+ * peer that fell silent then was given seconds. */
+Test(session_answers, silence_is_noticed_soon_on_a_clock_that_is_old)
+{
+    const int64_t start_us = 1000000000000;
+    session_machine *session = session_make(NULL);
+    session_peer silent = join(session, start_us, 1, 2000),
+                 good = join(session, start_us, 2, 0);
+    int64_t now_us = start_us;
+    unsigned answers = 0;
+
+    want(session, start_us, 0, 100);
+    while (figures_of(session).wants > 0 && now_us < start_us + 5000000) {
+        poll_all(session, now_us, &asked);
+        now_us += 20000;
+        for (size_t i = 0; i < asked.count; i++)
+            if (asked.entries[i].op == SESSION_ASK_BLOCK &&
+                (asked.entries[i].peer == good || answers++ < 4))
+                block(session, now_us, asked.entries[i].peer, asked.entries[i].number);
+    }
+    cr_assert_geq(answers, 8, "it was to be asked for more");
+    cr_assert_leq(now_us - start_us, 500000, "%lld us", (long long)(now_us - start_us));
+    cr_assert_geq(figures_of(session).overdue, 1);
+    (void)silent;
+    session_free(session);
+}
+
 Test(session_answers, never_more_than_two_copies)
 {
     session_machine *session = session_make(NULL);

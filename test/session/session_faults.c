@@ -40,7 +40,7 @@ static size_t answer_all(session_machine *session, int64_t now_us, session_peer 
 
 /* go-bitswap 120: the first block of its own drops the split, so each key goes to
  * all known peers, and half of what comes is duplicates. */
-Test(session_faults_2018, each_key_goes_to_one_peer_where_everyone_has_everything)
+Test(session_faults_2018, go_bitswap_120_each_key_goes_to_one_peer_where_all_have_all)
 {
     static const struct sim_row row = {
         .name = "120", .peers = 9, .blocks = 500, .block_size = 100, .order = ORDER_BY_10
@@ -72,7 +72,7 @@ Test(session_faults_2018, every_peer_that_can_help_helps)
 }
 
 /* go-bitswap 163: duplicates caused by the fallback change how wants are split. */
-Test(session_faults_2018, duplicates_of_hedges_change_no_window)
+Test(session_faults_2018, go_bitswap_163_duplicates_of_hedges_change_no_window)
 {
     session_machine *session = session_make(NULL);
     session_peer a = join(session, 0, 1, 10000), b = join(session, 0, 2, 10500);
@@ -286,8 +286,28 @@ Test(session_faults_later, go_bitswap_366_a_slowish_answer_is_not_given_up)
     session_free(session);
 }
 
-/* go-bitswap 165 to 168: the wait in a batch was taken for latency. */
-Test(session_faults_later, go_bitswap_165_a_batch_tells_service_from_latency)
+/* go-bitswap 165: a block that another session had asked for was taken for an answer,
+ * so its latency was what that session's question took. */
+Test(session_faults_later, go_bitswap_165_what_came_unasked_says_nothing_of_latency)
+{
+    session_machine *session = session_make(NULL);
+    session_peer near = join(session, 0, 1, 1000), far = join(session, 0, 2, 80000);
+    session_peer_figures before, after;
+
+    want(session, 0, 0, 1);
+    poll_all(session, 0, &asked);
+    cr_assert_eq(asked_count(&asked, near, SESSION_ASK_BLOCK, 0), 1);
+    session_measure_peer(session, far, &before);
+    cr_assert_eq(block(session, 5, far, 0), SESSION_DELIVERED, "good all the same");
+    session_measure_peer(session, far, &after);
+    cr_assert_eq(before.rtt_us, after.rtt_us);
+    cr_assert_eq(before.service_us, after.service_us);
+    cr_assert_eq(before.window, after.window);
+    session_free(session);
+}
+
+/* go-bitswap 166: the wait in a batch was taken for latency. */
+Test(session_faults_later, go_bitswap_166_a_batch_tells_service_from_latency)
 {
     session_machine *session = session_make(NULL);
     session_peer peer = join(session, 0, 1, 20000);
@@ -305,6 +325,80 @@ Test(session_faults_later, go_bitswap_165_a_batch_tells_service_from_latency)
     cr_expect_leq(figures.rtt_us, 40000, "%lld", (long long)figures.rtt_us);
     cr_expect(figures.service_us >= 1000 && figures.service_us <= 3000, "%lld",
               (long long)figures.service_us);
+    session_free(session);
+}
+
+/* go-bitswap 167: a peer that does not answer kept the latency of its last answer. */
+Test(session_faults_later, go_bitswap_167_silence_is_not_taken_for_speed)
+{
+    session_machine *session = session_make(NULL);
+    session_peer near = join(session, 0, 1, 1000), far = join(session, 0, 2, 80000);
+    uint64_t to_near = 0, to_far = 0;
+
+    for (uint64_t i = 0; i < 20; i++) {
+        int64_t start_us = (int64_t)i * 1000000;
+        bool silent = i >= 10;
+
+        want(session, start_us, i, 1);
+        for (int64_t us = start_us; us < start_us + 900000; us = session_wake_us(session)) {
+            poll_all(session, us, &asked);
+            if (silent)
+                to_near += asked_count(&asked, near, SESSION_ASK_BLOCK, i);
+            else
+                answer_all(session, us + 1000, near);
+            to_far += asked_count(&asked, far, SESSION_ASK_BLOCK, i);
+            answer_all(session, us + 80000, far);
+        }
+        cr_assert(!session_wanted(session, id_of(i).bytes, NULL), "want %llu",
+                  (unsigned long long)i);
+    }
+    cr_assert_leq(to_near, 1, "asked %llu times while it was silent",
+                  (unsigned long long)to_near);
+    cr_assert_eq(to_far, 10);
+    session_free(session);
+}
+
+/* go-bitswap 168: windows should follow what a peer brings in the time an answer takes;
+ * one for all of them starves the fast and floods the slow. */
+Test(session_faults_later, go_bitswap_168_windows_follow_bandwidth_and_delay)
+{
+    static struct {
+        uint64_t number;
+        int64_t done_us;
+    } queues[2][1024]; /* what each is about to send */
+    const int64_t service_us[2] = { 500, 20000 };
+    session_machine *session = session_make(NULL);
+    session_peer peers[2] = { join(session, 0, 1, 20000), join(session, 0, 2, 20000) };
+    session_peer_figures fast, slow;
+    uint64_t first[2] = { 0, 0 }, last[2] = { 0, 0 };
+    int64_t busy_until_us[2] = { 0, 0 };
+
+    want(session, 0, 0, 20000);
+    for (int64_t now_us = 0; now_us < 4000000; now_us += 500) {
+        poll_all(session, now_us, &asked);
+        for (size_t i = 0; i < asked.count; i++) {
+            int to = asked.entries[i].peer == peers[1];
+
+            if (asked.entries[i].op != SESSION_ASK_BLOCK)
+                continue;
+            if (busy_until_us[to] < now_us)
+                busy_until_us[to] = now_us;
+            busy_until_us[to] += service_us[to];
+            queues[to][last[to] % 1024].number = asked.entries[i].number;
+            queues[to][last[to]++ % 1024].done_us = busy_until_us[to] + 20000;
+        }
+        for (int from = 0; from < 2; from++)
+            for (;
+                 first[from] < last[from] && queues[from][first[from] % 1024].done_us <= now_us;
+                 first[from]++)
+                block(session, now_us, peers[from], queues[from][first[from] % 1024].number);
+    }
+    session_measure_peer(session, 0, &fast);
+    session_measure_peer(session, 1, &slow);
+    cr_expect_leq(slow.in_flight, (20000 + 200000) / 20000 + 3, "%u", slow.in_flight);
+    cr_expect_geq(fast.in_flight, 20000 / 500, "%u: less leaves it idle", fast.in_flight);
+    cr_expect_geq(fast.blocks, 7000, "%llu of 8,000 possible", (unsigned long long)fast.blocks);
+    cr_expect_geq(slow.blocks, 180, "%llu of 200 possible", (unsigned long long)slow.blocks);
     session_free(session);
 }
 
@@ -428,7 +522,7 @@ Test(session_faults_later, go_bitswap_271_peers_may_go_in_the_middle_of_polling)
 }
 
 /* go-bitswap 276 and lotus 4118: a peer pruned for 16 DONT_HAVEs had the rest. */
-Test(session_faults_later, go_bitswap_276_many_missing_do_not_cost_the_rest)
+Test(session_faults_later, go_bitswap_276_and_lotus_4118_many_missing_do_not_cost_the_rest)
 {
     session_machine *session = session_make(NULL);
     session_peer peer = join(session, 0, 1, 1000);
@@ -468,7 +562,7 @@ Test(session_faults_later, go_bitswap_310_every_peer_asked_hears_of_the_cancel)
 }
 
 /* kubo 5183 and 7972: stalls although a connected peer has the block by now. */
-Test(session_faults_later, kubo_5183_a_peer_that_lacked_it_once_is_asked_again)
+Test(session_faults_later, kubo_5183_and_7972_a_peer_that_lacked_it_once_is_asked_again)
 {
     session_machine *session = session_make(NULL);
     session_peer peer = join(session, 0, 1, 1000);
@@ -492,7 +586,60 @@ Test(session_faults_later, kubo_5183_a_peer_that_lacked_it_once_is_asked_again)
     session_free(session);
 }
 
-/* kubo 7301 and boxo 1163: no resuming after the only provider reconnects. */
+/* The same, when an older want had been waiting in vain for long: its pauses had grown. */
+Test(session_faults_later, kubo_5183_pauses_of_one_want_do_not_delay_the_next)
+{
+    session_machine *session = session_make(NULL);
+    session_peer peer = join(session, 0, 1, 1000);
+    int64_t now_us;
+    size_t reports = 0;
+
+    want(session, 0, 0, 1);
+    for (now_us = 0; now_us < 200000000; now_us = session_wake_us(session)) {
+        poll_all(session, now_us, &asked);
+        if (asked_count(&asked, peer, SESSION_ASK_BLOCK, 0) > 0)
+            missing(session, now_us, peer, 0);
+        poll_all(session, now_us, &asked);
+    }
+    cr_assert_eq(session_cancel(session, 200000000, id_of(0).bytes), KV_OK);
+    want(session, 200000000, 1, 1);
+    poll_all(session, 200000000, &asked);
+    missing(session, 200001000, peer, 1);
+    for (now_us = 200001000; now_us < 300000000; now_us = session_wake_us(session)) {
+        poll_all(session, now_us, &asked);
+        reports += asked.need_peers;
+        if (asked_count(&asked, peer, SESSION_ASK_BLOCK, 1) > 0)
+            break;
+    }
+    cr_assert_leq(now_us, 201100000, "asked again %lld ms later",
+                  (long long)(now_us - 200001000) / 1000);
+    cr_assert_leq(reports, 1);
+    session_free(session);
+}
+
+/* boxo 1163: a peer that failed once and came back at once was left aside for ever. */
+Test(session_faults_later, boxo_1163_one_failure_is_forgotten_on_return)
+{
+    session_machine *session = session_make(NULL);
+    session_peer peer = join(session, 0, 1, 1000);
+    int64_t late_us;
+
+    want(session, 0, 0, 16);
+    poll_all(session, 0, &asked);
+    cr_assert_eq(asked.count, 16);
+    late_us = session_wake_us(session);
+    poll_all(session, late_us, &asked);
+    cr_assert_geq(figures_of(session).overdue, 1);
+    session_leave(session, late_us + 1, peer);
+    peer = join(session, late_us + 1, 1, 1000); /* in the same moment */
+    poll_all(session, late_us + 1, &asked);
+    cr_assert_eq(asked_count(&asked, peer, SESSION_ASK_BLOCK, UINT64_MAX), 16);
+    cr_assert_eq(answer_all(session, late_us + 2000, peer), 16);
+    assert_idle(session);
+    session_free(session);
+}
+
+/* kubo 7301: no resuming after the only provider reconnects. */
 Test(session_faults_later, kubo_7301_the_only_provider_returns)
 {
     session_machine *session = session_make(NULL);
@@ -534,7 +681,7 @@ Test(session_faults_later, kubo_8797_memory_does_not_multiply_wants_by_peers)
 }
 
 /* kubo 4657 and boxo 574: what is kept of wants piles up. */
-Test(session_faults_later, boxo_574_marks_and_notes_are_given_back)
+Test(session_faults_later, kubo_4657_and_boxo_574_marks_and_notes_are_given_back)
 {
     session_machine *session = session_make(NULL);
     session_peer peers[40];
@@ -575,7 +722,7 @@ Test(session_faults_later, kubo_1750_nothing_comes_after_the_last_block)
 }
 
 /* boxo 629 and 644: new wants were dropped while the list was full of hopeless ones. */
-Test(session_faults_later, boxo_629_hopeless_wants_do_not_hold_others_up)
+Test(session_faults_later, boxo_629_and_644_hopeless_wants_do_not_hold_others_up)
 {
     session_config config = { .wants_max = 10100 };
     session_machine *session = session_make(&config);
