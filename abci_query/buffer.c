@@ -1,7 +1,6 @@
 /* buffer.c - growing bytes and the encodings of answers. */
 #include "abci_query/buffer.h"
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,66 +116,6 @@ void query_buffer_hex(struct query_buffer *buffer, kv_slice bytes)
         *out++ = digits[in[i] & 15];
     }
     buffer->size += bytes.size * 2;
-}
-
-static const char base64_digits[] =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/* The two digits of every 12 bits, as they stand in memory. */
-static char base64_pairs[4096][2];
-
-static void base64_prepare(void)
-{
-    for (size_t bits = 0; bits < 4096; bits++) {
-        base64_pairs[bits][0] = base64_digits[bits >> 6];
-        base64_pairs[bits][1] = base64_digits[bits & 63];
-    }
-}
-
-/* Six bytes a turn while eight can be read; returns how many bytes were encoded. */
-static size_t base64_sixes(const uint8_t *in, size_t size, char *out)
-{
-    size_t at = 0;
-    for (; size - at >= 8; at += 6, out += 8) {
-        uint64_t word;
-        memcpy(&word, in + at, sizeof(word));
-        word = __builtin_bswap64(word);
-        memcpy(out, base64_pairs[word >> 52], 2);
-        memcpy(out + 2, base64_pairs[word >> 40 & 4095], 2);
-        memcpy(out + 4, base64_pairs[word >> 28 & 4095], 2);
-        memcpy(out + 6, base64_pairs[word >> 16 & 4095], 2);
-    }
-    return at;
-}
-
-void query_buffer_base64(struct query_buffer *buffer, kv_slice bytes)
-{
-    static pthread_once_t prepared = PTHREAD_ONCE_INIT;
-    const char *digits = base64_digits;
-    size_t size = (bytes.size + 2) / 3 * 4;
-    if (bytes.size == 0 || !query_buffer_reserve(buffer, size))
-        return;
-
-    pthread_once(&prepared, base64_prepare);
-    size_t done = base64_sixes(bytes.data, bytes.size, buffer->data + buffer->size);
-    const uint8_t *in = (const uint8_t *)bytes.data + done;
-    char *out = buffer->data + buffer->size + done / 3 * 4;
-    size_t left = bytes.size - done;
-    for (; left >= 3; left -= 3, in += 3, out += 4) {
-        uint32_t bits = (uint32_t)in[0] << 16 | (uint32_t)in[1] << 8 | in[2];
-        out[0] = digits[bits >> 18];
-        out[1] = digits[bits >> 12 & 63];
-        out[2] = digits[bits >> 6 & 63];
-        out[3] = digits[bits & 63];
-    }
-    if (left > 0) {
-        uint32_t bits = (uint32_t)in[0] << 16 | (left == 2 ? (uint32_t)in[1] << 8 : 0);
-        out[0] = digits[bits >> 18];
-        out[1] = digits[bits >> 12 & 63];
-        out[2] = (char)(left == 2 ? digits[bits >> 6 & 63] : '=');
-        out[3] = '=';
-    }
-    buffer->size += size;
 }
 
 /* The length of the UTF-8 character at `text`, 0 if it is none. */

@@ -72,11 +72,10 @@ char *query_decimal(char *end, uint64_t number);
 /* The value of a hex digit of either case, or -1. */
 static inline int query_hex_digit(char c)
 {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    /* Conditional moves: of random digits a branch would be guessed wrong. */
+    uint8_t number = (uint8_t)(c - '0'), letter = (uint8_t)((c | 0x20) - 'a');
+    int value = letter < 6 ? letter + 10 : -1;
+    return number < 10 ? number : value;
 }
 
 #endif /* ABCI_QUERY_BUFFER_H */

@@ -10,17 +10,25 @@ enum {
 
 /* path | data | answer, one after the other in `bytes`. */
 struct entry {
-    uint64_t hash, moment;
-    uint64_t wanted; /* the hash that was last refused this slot */
+    uint64_t hash;
     uint32_t path_size, data_size, answer_size, capacity;
     int64_t height;
-    bool prove, has_data, used;
+    bool prove, has_data;
     char *bytes;
+};
+
+/* What tells nearly every miss without a look at the entry: these few stay near, of the
+ * entries each is far away. */
+struct tag {
+    uint64_t moment; /* 0: nothing is kept here */
+    uint32_t held;   /* the hash's upper half */
+    uint32_t wanted; /* that of who was last refused this slot */
 };
 
 struct query_cache {
     size_t size_max;
     struct query_cache_counts counts;
+    struct tag tags[SLOTS];
     struct entry slots[SLOTS];
 };
 
@@ -66,9 +74,14 @@ uint64_t query_cache_hash(const query_request *request)
     return mix_bytes(mix_bytes(hash, request->path), request->data);
 }
 
+static uint32_t upper(uint64_t hash)
+{
+    return (uint32_t)(hash >> 32);
+}
+
 static bool holds(const struct entry *entry, uint64_t hash, const query_request *request)
 {
-    return entry->used && entry->hash == hash && entry->height == request->height &&
+    return entry->hash == hash && entry->height == request->height &&
            entry->prove == request->prove && entry->has_data == (request->data.data != NULL) &&
            entry->path_size == request->path.size && entry->data_size == request->data.size &&
            memcmp(entry->bytes, request->path.data == NULL ? "" : request->path.data,
@@ -81,7 +94,8 @@ kv_slice query_cache_get(struct query_cache *cache, uint64_t hash, uint64_t mome
                          const query_request *request)
 {
     const struct entry *entry = &cache->slots[hash % SLOTS];
-    if (entry->moment != moment || !holds(entry, hash, request)) {
+    const struct tag *tag = &cache->tags[hash % SLOTS];
+    if (tag->moment != moment || tag->held != upper(hash) || !holds(entry, hash, request)) {
         query_count(&cache->counts.misses, 1);
         return kv_bytes(NULL, 0);
     }
@@ -118,10 +132,11 @@ void query_cache_put(struct query_cache *cache, uint64_t hash, uint64_t moment,
                      const query_request *request, kv_slice answer)
 {
     struct entry *entry = &cache->slots[hash % SLOTS];
+    struct tag *tag = &cache->tags[hash % SLOTS];
     size_t size = request->path.size + request->data.size + answer.size, at = 0;
     /* Who is asked for once does not turn out who may be asked for again. */
-    if (entry->used && entry->moment == moment && entry->wanted != hash) {
-        entry->wanted = hash;
+    if (tag->moment == moment && tag->wanted != upper(hash)) {
+        tag->wanted = upper(hash);
         return;
     }
     if (size > ENTRY_SIZE_MAX || !make_room(cache, entry, size))
@@ -129,9 +144,9 @@ void query_cache_put(struct query_cache *cache, uint64_t hash, uint64_t moment,
     append(entry, &at, request->path);
     append(entry, &at, request->data);
     append(entry, &at, answer);
-    entry->used = true;
+    tag->moment = moment;
+    tag->held = upper(hash);
     entry->hash = hash;
-    entry->moment = moment;
     entry->height = request->height;
     entry->prove = request->prove;
     entry->has_data = request->data.data != NULL;

@@ -22,7 +22,7 @@ enum {
 kv_code query_node_init(struct query_node *node, const query_app *app,
                         const struct query_chain *chain, size_t cache_size, kv_status *status)
 {
-    *node = (struct query_node){ .app = app, .chain = chain };
+    *node = (struct query_node){ .app = app, .chain = chain, .moves = 1 };
     if (cache_size > 0) {
         node->cache = query_cache_new(cache_size);
         if (node->cache == NULL)

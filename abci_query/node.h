@@ -64,7 +64,7 @@ void query_time_write(struct query_buffer *out, int64_t seconds);
 
 /* ---- Answers kept ------------------------------------------------------- */
 
-/* A table of encoded answers of one moment, a node's `moves`: hits copy bytes and
+/* A table of encoded answers of one moment >= 1, a node's `moves`: hits copy bytes and
  * touch no store. One thread. */
 struct query_cache *query_cache_new(size_t size_max);
 void query_cache_free(struct query_cache *cache);

@@ -27,16 +27,19 @@ bool query_rpc_decode_hex(struct query_rpc *rpc, kv_slice hex, struct query_rpc_
         return false;
     }
     uint8_t *out = (uint8_t *)scratch->data + scratch->size;
-    for (size_t i = 0; i < hex.size; i++) {
-        int digit = query_hex_digit(in[i]);
-        if (digit < 0) {
-            describe_byte((uint8_t)in[i], fault);
+    for (size_t i = 0; i < hex.size / 2; i++) {
+        int high = query_hex_digit(in[2 * i]), low = query_hex_digit(in[2 * i + 1]);
+        if (high < 0 || low < 0) {
+            describe_byte((uint8_t)in[2 * i + (high < 0 ? 0 : 1)], fault);
             return false;
         }
-        if (i / 2 < hex.size / 2)
-            out[i / 2] = (uint8_t)(i % 2 == 0 ? digit << 4 : out[i / 2] | digit);
+        out[i] = (uint8_t)(high << 4 | low);
     }
     if (hex.size % 2 != 0) {
+        if (query_hex_digit(in[hex.size - 1]) < 0) {
+            describe_byte((uint8_t)in[hex.size - 1], fault);
+            return false;
+        }
         snprintf(fault, QUERY_RPC_FAULT_SIZE, "encoding/hex: odd length hex string");
         return false;
     }

@@ -342,6 +342,70 @@ Test(rpc, uri_parameters)
     echo_stop(&echo);
 }
 
+Test(rpc, paths_under_v1_are_the_same)
+{
+    static const char *const paths[] = { "/", "/health", "/status",
+                                         "/abci_query?path=%22a%22" };
+    struct echo echo;
+    echo_start(&echo);
+    for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
+        char alias[64];
+        snprintf(alias, sizeof(alias), "/v1%s", paths[i]);
+        char *want = strdup(echo_get(&echo, paths[i]));
+        cr_assert_not_null(want);
+        cr_expect_str_eq(echo_get(&echo, alias), want, "%s", alias);
+        free(want);
+    }
+    cr_expect_not_null(strstr(echo_get(&echo, "/v1"), "Available endpoints"));
+    cr_expect_not_null(strstr(echo_get(&echo, "/v1health"), "404"));
+    cr_expect_not_null(strstr(echo_get(&echo, "/v2/health"), "404"));
+    static const char post[] = "POST /v1 HTTP/1.1\r\nHost: h\r\nContent-Length: 26\r\n\r\n"
+                               "{\"id\":1,\"method\":\"health\"}";
+    static const char socket[] =
+        "GET /v1/websocket HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\n"
+        "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    cr_expect_not_null(strstr(echo_feed(&echo, post), "\"id\":1,\"result\":{}"));
+    cr_expect_eq(strncmp(echo_feed(&echo, socket), "HTTP/1.1 101", 12), 0);
+    echo_stop(&echo);
+}
+
+/* ---- Encodings ---------------------------------------------------------- */
+
+/* One bit after the other, as RFC 4648 tells it. */
+static void encode_slowly(const uint8_t *in, size_t size, char *out)
+{
+    static const char digits[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t count = (size * 8 + 5) / 6, padded = (size + 2) / 3 * 4;
+    for (size_t i = 0; i < count; i++) {
+        unsigned six = 0;
+        for (size_t bit = 6 * i; bit < 6 * i + 6; bit++)
+            six = six << 1 | (bit < 8 * size ? (unsigned)in[bit / 8] >> (7 - bit % 8) & 1u : 0);
+        out[i] = digits[six];
+    }
+    memset(out + count, '=', padded - count);
+}
+
+Test(rpc, base64_of_every_size)
+{
+    char want[400];
+    uint32_t random = 1;
+    for (size_t size = 1; size <= 260; size++) {
+        struct query_buffer got = QUERY_BUFFER_INIT;
+        uint8_t *in = malloc(size); /* no byte more: a sanitizer sees who reads on */
+        cr_assert_not_null(in);
+        for (size_t i = 0; i < size; i++)
+            in[i] = (uint8_t)((random = random * 1664525 + 1013904223) >> 24);
+        encode_slowly(in, size, want);
+        query_buffer_base64(&got, kv_bytes(in, size));
+        cr_expect_eq(got.size, (size + 2) / 3 * 4);
+        cr_expect_eq(memcmp(got.data, want, got.size), 0, "%zu bytes", size);
+        query_buffer_clear(&got);
+        free(in);
+    }
+}
+
 /* ---- Answers kept ------------------------------------------------------- */
 
 Test(rpc, kept_answers_are_those_of_the_version)

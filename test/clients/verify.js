@@ -8,6 +8,8 @@ const fs = require("fs");
 const { ics23, iavlSpec, tendermintSpec, verifyExistence, verifyNonExistence } =
     require("@confio/ics23");
 const { Comet38Client, Tendermint37Client } = require("tendermint-rpc-0.32");
+const { QueryClient } = require("stargate-0.32");
+const STORE_VERIFIED = 50;
 
 const [url, pairsFile, count] = process.argv.slice(2);
 let checks = 0;
@@ -67,6 +69,20 @@ async function ask(client, map, key, value, status) {
     verify(response, map, key, value, status.syncInfo.latestAppHash);
 }
 
+/* The same as a wallet's library does it: two requests, the proof and the header after it. */
+async function storeVerified(client, pairs) {
+    const query = QueryClient.withExtensions(client);
+    for (const [map, key, value] of pairs) {
+        const found = await query.queryStoreVerified(map, key);
+        check(same(found.value, value), `${map}: queryStoreVerified's value`);
+        const other = Buffer.concat([key, Buffer.from([0])]);
+        if (present.has(map + other.toString("hex")))
+            continue;
+        const none = await query.queryStoreVerified(map, other);
+        check(none.value.length === 0, `${map}: queryStoreVerified's absence`);
+    }
+}
+
 async function run(name, Client, pairs) {
     const client = await Client.connect(url);
     const status = await client.status();
@@ -83,6 +99,7 @@ async function run(name, Client, pairs) {
             absent++;
         }
     }
+    await storeVerified(client, pairs.slice(0, STORE_VERIFIED));
     client.disconnect();
     console.log(`${name}: ${pairs.length} present and ${absent} absent keys verified`);
 }
