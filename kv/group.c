@@ -384,8 +384,7 @@ static void batch_op(kv_group_batch *batch, kv_space *space, enum op_kind kind, 
         return;
     }
     batch->ops.size = before;
-    if (kv_fail(&batch->status, KV_NO_MEMORY, "no memory for a batch") != KV_NO_MEMORY)
-        return; /* an earlier fault stands */
+    kv_fail(&batch->status, KV_NO_MEMORY, "no memory for a batch");
 }
 
 void kv_group_batch_put(kv_group_batch *batch, kv_space *space, kv_slice key, kv_slice value)

@@ -32,7 +32,6 @@ void group_marker_encode(const kv_group *group, size_t index, uint64_t sequence,
         marker[JOURNAL_UUID_SIZE + 4 + i] = (unsigned char)(sequence >> (8 * i));
 }
 
-/* Gather operations for the members; members_commit hands them over. */
 kv_code group_members_gather(kv_group *group, kv_slice ops, kv_status *status)
 {
     struct reader reader = group_reader(ops);
@@ -72,7 +71,6 @@ kv_code group_members_commit(kv_group *group, uint64_t sequence, kv_status *stat
     return KV_OK;
 }
 
-/* Every member durable, its marker at `sequence`. */
 kv_code group_members_sync(kv_group *group, kv_status *status)
 {
     for (size_t i = 0; i < group->member_count; i++)
@@ -163,7 +161,6 @@ kv_code group_prepared_add(kv_group *group, kv_slice body, kv_status *status)
     return KV_OK;
 }
 
-/* Does a batch in doubt hold one of these keys? */
 bool group_ops_in_doubt(const kv_group *group, kv_slice ops)
 {
     struct reader reader = group_reader(ops);

@@ -271,7 +271,7 @@ static void txn_release(kv_txn *txn)
         pthread_mutex_unlock(&txn->manager->oracle.commit);
     }
     for (size_t i = 0; i < txn->range_count; i++)
-        free(txn->ranges[i].first); /* `limit` shares its memory */
+        free(txn->ranges[i].bytes);
     txn->range_count = 0;
     txn->read_count = 0;
     txn->mark_count = 0;
@@ -323,10 +323,8 @@ static kv_code ranges_check(const kv_txn *txn, kv_status *status)
 {
     for (size_t i = 0; i < txn->range_count; i++) {
         const struct txn_range *range = &txn->ranges[i];
-        kv_range keys = { kv_bytes(range->first, range->first_size),
-                          kv_bytes(range->limit, range->limit_size) };
         kv_code code =
-            oracle_check_range(&txn->manager->oracle, txn->start, range->space, &keys);
+            oracle_check_range(&txn->manager->oracle, txn->start, range->space, &range->keys);
         if (code == KV_TOO_OLD)
             return kv_fail(status, code,
                            "too much was written since a range was read to tell whether it "
@@ -502,8 +500,8 @@ kv_code kv_txn_get_for_update(kv_txn *txn, kv_space *space, kv_slice key, kv_val
     return txn_get(txn, space, key, true, out, status);
 }
 
-static kv_code range_copy(struct txn_range *to, kv_space *space, const kv_range *range,
-                          kv_status *status)
+kv_code txn_range_copy(struct txn_range *to, kv_space *space, const kv_range *range,
+                       kv_status *status)
 {
     size_t first_size = range == NULL ? 0 : range->first.size;
     size_t limit_size = range == NULL ? 0 : range->limit.size;
@@ -514,7 +512,9 @@ static kv_code range_copy(struct txn_range *to, kv_space *space, const kv_range 
         memcpy(bytes, range->first.data, first_size);
     if (limit_size > 0)
         memcpy(bytes + first_size, range->limit.data, limit_size);
-    *to = (struct txn_range){ space, bytes, bytes + first_size, first_size, limit_size };
+    *to = (struct txn_range){
+        space, { kv_bytes(bytes, first_size), kv_bytes(bytes + first_size, limit_size) }, bytes
+    };
     return KV_OK;
 }
 
@@ -525,12 +525,12 @@ static kv_code range_note(kv_txn *txn, kv_space *space, const kv_range *range,
                             sizeof(txn->ranges[0]), status);
     struct txn_range copy = { 0 };
     if (code == KV_OK)
-        code = range_copy(&copy, space, range, status);
+        code = txn_range_copy(&copy, space, range, status);
     if (code != KV_OK)
         return code;
     code = snapshot_start(txn, true, status);
     if (code != KV_OK) {
-        free(copy.first);
+        free(copy.bytes);
         return code;
     }
     txn->ranges[txn->range_count++] = copy;

@@ -170,8 +170,8 @@ void lock_release_to(kv_txn *txn, size_t count);
 
 struct txn_range {
     kv_space *space;
-    char *first, *limit; /* owned */
-    size_t first_size, limit_size;
+    kv_range keys;
+    char *bytes; /* of `keys`; owned */
 };
 
 struct txn_mark { /* of a savepoint */
@@ -220,7 +220,9 @@ KV_MUST_CHECK int txn_mutex_init(pthread_mutex_t *mutex);
 KV_MUST_CHECK kv_code txn_grow(void *array, size_t count, size_t *room, size_t size,
                                kv_status *status);
 
-/* For the iterator: state, read view and guard of a range. */
+/* For the iterator: state, a copy of a range (NULL: all), its read view and guard. */
+KV_MUST_CHECK kv_code txn_range_copy(struct txn_range *to, kv_space *space,
+                                     const kv_range *range, kv_status *status);
 KV_MUST_CHECK kv_code txn_check_active(const kv_txn *txn, kv_status *status);
 KV_MUST_CHECK kv_code txn_guard_range(kv_txn *txn, kv_space *space, const kv_range *range,
                                       kv_status *status);

@@ -12,33 +12,14 @@ enum turn { TURN_FORWARD, TURN_BACK };
 
 struct kv_txn_iter {
     kv_txn *txn;
-    kv_space *space;
+    struct txn_range range;
     kv_iter *base;
-    char *bounds; /* owned */
-    kv_range range;
     const struct txn_node *own; /* NULL off the own writes */
     bool base_on, on;
     bool on_own; /* the entry under the cursor is an own write */
     enum turn turn;
     kv_status status;
 };
-
-static kv_code bounds_copy(kv_txn_iter *iter, const kv_range *range, kv_status *status)
-{
-    if (range == NULL)
-        return KV_OK;
-    iter->bounds = malloc(range->first.size + range->limit.size + 1);
-    if (iter->bounds == NULL)
-        return kv_fail(status, KV_NO_MEMORY, "no memory for an iterator's range");
-    char *limit = iter->bounds + range->first.size;
-    if (range->first.size > 0)
-        memcpy(iter->bounds, range->first.data, range->first.size);
-    if (range->limit.size > 0)
-        memcpy(limit, range->limit.data, range->limit.size);
-    iter->range.first = kv_bytes(iter->bounds, range->first.size);
-    iter->range.limit = kv_bytes(limit, range->limit.size);
-    return KV_OK;
-}
 
 kv_code kv_txn_iter_open(kv_txn *txn, kv_space *space, const kv_range *range, kv_txn_iter **out,
                          kv_status *status)
@@ -51,8 +32,7 @@ kv_code kv_txn_iter_open(kv_txn *txn, kv_space *space, const kv_range *range, kv
     if (iter == NULL)
         return kv_fail(status, KV_NO_MEMORY, "no memory for an iterator");
     iter->txn = txn;
-    iter->space = space;
-    code = bounds_copy(iter, range, status);
+    code = txn_range_copy(&iter->range, space, range, status);
     if (code == KV_OK)
         code = txn_guard_range(txn, space, range, status);
     if (code == KV_OK) {
@@ -60,7 +40,7 @@ kv_code kv_txn_iter_open(kv_txn *txn, kv_space *space, const kv_range *range, kv
         code = kv_iter_open(space, &read, range, &iter->base, status);
     }
     if (code != KV_OK) {
-        free(iter->bounds);
+        free(iter->range.bytes);
         free(iter);
         return code;
     }
@@ -75,7 +55,7 @@ void kv_txn_iter_close(kv_txn_iter *iter)
         return;
     iter->txn->iterators--;
     kv_iter_close(iter->base);
-    free(iter->bounds);
+    free(iter->range.bytes);
     free(iter);
 }
 
@@ -83,20 +63,20 @@ void kv_txn_iter_close(kv_txn_iter *iter)
 
 static bool below_first(const kv_txn_iter *iter, kv_slice key)
 {
-    return kv_compare(key, iter->range.first) < 0;
+    return kv_compare(key, iter->range.keys.first) < 0;
 }
 
 static bool past_limit(const kv_txn_iter *iter, kv_slice key)
 {
-    return iter->range.limit.size > 0 && kv_compare(key, iter->range.limit) >= 0;
+    return iter->range.keys.limit.size > 0 && kv_compare(key, iter->range.keys.limit) >= 0;
 }
 
 /* The own write at or after `node` that stands; undone ones are passed over. */
 static const struct txn_node *own_forward(const kv_txn_iter *iter, const struct txn_node *node)
 {
-    while (node != NULL && node->space == iter->space && node->kind == TXN_NONE)
+    while (node != NULL && node->space == iter->range.space && node->kind == TXN_NONE)
         node = node->next[0];
-    if (node == NULL || node->space != iter->space || past_limit(iter, node->key))
+    if (node == NULL || node->space != iter->range.space || past_limit(iter, node->key))
         return NULL;
     return node;
 }
@@ -104,18 +84,18 @@ static const struct txn_node *own_forward(const kv_txn_iter *iter, const struct 
 static const struct txn_node *own_back(const kv_txn_iter *iter, const struct txn_node *node)
 {
     while (node != NULL && node->kind == TXN_NONE)
-        node = txn_buffer_before(&iter->txn->buffer, iter->space, node->key);
+        node = txn_buffer_before(&iter->txn->buffer, iter->range.space, node->key);
     return node == NULL || below_first(iter, node->key) ? NULL : node;
 }
 
 static const struct txn_node *own_seek(const kv_txn_iter *iter, kv_slice key)
 {
-    return own_forward(iter, txn_buffer_seek(&iter->txn->buffer, iter->space, key));
+    return own_forward(iter, txn_buffer_seek(&iter->txn->buffer, iter->range.space, key));
 }
 
 static const struct txn_node *own_before(const kv_txn_iter *iter, kv_slice key)
 {
-    return own_back(iter, txn_buffer_before(&iter->txn->buffer, iter->space, key));
+    return own_back(iter, txn_buffer_before(&iter->txn->buffer, iter->range.space, key));
 }
 
 /* The own write next to `key`, not at it, in the direction of travel. Looked up anew
@@ -124,7 +104,7 @@ static const struct txn_node *own_beside(const kv_txn_iter *iter, kv_slice key)
 {
     if (iter->turn == TURN_BACK)
         return own_before(iter, key);
-    const struct txn_node *node = txn_buffer_seek(&iter->txn->buffer, iter->space, key);
+    const struct txn_node *node = txn_buffer_seek(&iter->txn->buffer, iter->range.space, key);
     if (node != NULL && kv_compare(node->key, key) == 0)
         node = node->next[0];
     return own_forward(iter, node);
@@ -186,7 +166,7 @@ bool kv_txn_iter_seek(kv_txn_iter *iter, kv_slice key)
     if (!can_move(iter))
         return false;
     if (below_first(iter, key))
-        key = iter->range.first;
+        key = iter->range.keys.first;
     iter->turn = TURN_FORWARD;
     iter->own = own_seek(iter, key);
     base_moved(iter, key.size == 0 ? kv_iter_first(iter->base) : kv_iter_seek(iter->base, key));
@@ -195,7 +175,7 @@ bool kv_txn_iter_seek(kv_txn_iter *iter, kv_slice key)
 
 bool kv_txn_iter_first(kv_txn_iter *iter)
 {
-    return kv_txn_iter_seek(iter, iter->range.first);
+    return kv_txn_iter_seek(iter, iter->range.keys.first);
 }
 
 bool kv_txn_iter_last(kv_txn_iter *iter)
@@ -203,9 +183,9 @@ bool kv_txn_iter_last(kv_txn_iter *iter)
     if (!can_move(iter))
         return false;
     iter->turn = TURN_BACK;
-    iter->own = iter->range.limit.size > 0
-                    ? own_before(iter, iter->range.limit)
-                    : own_back(iter, txn_buffer_last(&iter->txn->buffer, iter->space));
+    iter->own = iter->range.keys.limit.size > 0
+                    ? own_before(iter, iter->range.keys.limit)
+                    : own_back(iter, txn_buffer_last(&iter->txn->buffer, iter->range.space));
     base_moved(iter, kv_iter_last(iter->base));
     return settle(iter);
 }

@@ -71,77 +71,97 @@ EVERY(txn_iter, writes_ahead_of_an_open_walk_are_met_once)
     teardown(&bench);
 }
 
-/* Against a plain model: a random base, random own writes, random moves. */
+/* ---- Against a plain model --------------------------------------------------- */
+
+enum { LETTERS = 26, ROUNDS = 8, MOVES = 300 };
+
+static unsigned chance(uint64_t *random, unsigned below)
+{
+    *random = *random * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(*random >> 33) % below;
+}
+
+/* Values of one letter under keys of one letter, a third of them absent; committed. */
+static void base_write(struct bench *bench, uint64_t *random)
+{
+    kv_txn *txn = begin(bench);
+    for (char key[2] = "a"; key[0] <= 'z'; key[0]++) {
+        const char value[2] = { (char)('A' + chance(random, 26)), 0 };
+        cr_assert_eq(
+            chance(random, 3) == 0 ? del(bench, txn, key) : put(bench, txn, key, value), KV_OK);
+    }
+    cr_assert_eq(kv_txn_commit(txn, NULL), KV_OK);
+    kv_txn_close(txn);
+}
+
+/* Own writes on top, of a third each put, deleted and left; `model` gets each key's letter
+ * as it is to be seen, 0 where there is none. */
+static void own_write(struct bench *bench, kv_txn *txn, char model[LETTERS], uint64_t *random)
+{
+    for (char key[2] = "a"; key[0] <= 'z'; key[0]++) {
+        const char *value = get(bench, txn, key);
+        char *seen = &model[key[0] - 'a'];
+        *seen = value[0] == '-' ? 0 : value[0];
+        unsigned kind = chance(random, 3);
+        if (kind == 0) {
+            cr_assert_eq(del(bench, txn, key), KV_OK);
+            *seen = 0;
+        } else if (kind == 1) {
+            cr_assert_eq(put(bench, txn, key, "x"), KV_OK);
+            *seen = 'x';
+        }
+    }
+}
+
+/* The first letter that is there, from `at` on in the direction of `step`; -1: none. */
+static int model_find(const char model[LETTERS], int at, int step)
+{
+    while (at >= 0 && at < LETTERS && model[at] == 0)
+        at += step;
+    return at < LETTERS ? at : -1;
+}
+
+/* Move the walk and the model, which is at `*at`, alike. */
+static bool move_both(kv_txn_iter *iter, const char model[LETTERS], int *at, uint64_t *random)
+{
+    unsigned kind = chance(random, *at < 0 ? 3 : 9); /* off an entry only position */
+    if (kind == 0) {
+        *at = model_find(model, 0, 1);
+        return kv_txn_iter_first(iter);
+    }
+    if (kind == 1) {
+        *at = model_find(model, LETTERS - 1, -1);
+        return kv_txn_iter_last(iter);
+    }
+    if (kind == 2) {
+        char key = (char)('a' + chance(random, LETTERS));
+        *at = model_find(model, key - 'a', 1);
+        return kv_txn_iter_seek(iter, kv_bytes(&key, 1));
+    }
+    if (kind < 6) {
+        *at = model_find(model, *at + 1, 1);
+        return kv_txn_iter_next(iter);
+    }
+    *at = model_find(model, *at - 1, -1);
+    return kv_txn_iter_prev(iter);
+}
+
 EVERY(txn_iter, random_walks_equal_a_model)
 {
     struct bench bench;
     setup(&bench, row, 0);
     uint64_t random = 42;
-    for (unsigned round = 0; round < 8; round++) {
-        char model[26]; /* the value's letter per key, 0 absent */
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        char model[LETTERS];
+        base_write(&bench, &random);
         kv_txn *txn = begin(&bench);
-        for (char key[2] = "a"; key[0] <= 'z'; key[0]++) {
-            kv_code code;
-            random = random * 6364136223846793005u + 1442695040888963407u;
-            char value[2] = { (char)('A' + (random >> 33) % 26), 0 };
-            if ((random >> 40) % 3 == 0)
-                code = del(&bench, txn, key);
-            else
-                code = put(&bench, txn, key, value);
-            cr_assert_eq(code, KV_OK);
-            if (key[0] % 2 == 0) /* half of it is committed before */
-                continue;
-        }
-        cr_assert_eq(kv_txn_commit(txn, NULL), KV_OK);
-        kv_txn_close(txn);
-
-        txn = begin(&bench);
-        for (char key[2] = "a"; key[0] <= 'z'; key[0]++) {
-            const char *value = get(&bench, txn, key);
-            model[key[0] - 'a'] = value[0] == '-' ? 0 : value[0];
-            random = random * 6364136223846793005u + 1442695040888963407u;
-            if ((random >> 33) % 3 == 0) {
-                cr_assert_eq(del(&bench, txn, key), KV_OK);
-                model[key[0] - 'a'] = 0;
-            } else if ((random >> 33) % 3 == 1) {
-                cr_assert_eq(put(&bench, txn, key, "x"), KV_OK);
-                model[key[0] - 'a'] = 'x';
-            }
-        }
+        own_write(&bench, txn, model, &random);
         kv_txn_iter *iter;
         cr_assert_eq(kv_txn_iter_open(txn, bench.space, NULL, &iter, NULL), KV_OK);
         int at = -1; /* off */
-        for (unsigned step = 0; step < 300; step++) {
-            random = random * 6364136223846793005u + 1442695040888963407u;
-            unsigned kind =
-                at < 0 ? (unsigned)(random >> 33) % 3 : (unsigned)(random >> 33) % 9;
-            bool on;
-            int to;
-            if (kind == 0) {
-                on = kv_txn_iter_first(iter);
-                for (to = 0; to < 26 && model[to] == 0;)
-                    to++;
-            } else if (kind == 1) {
-                on = kv_txn_iter_last(iter);
-                for (to = 25; to >= 0 && model[to] == 0;)
-                    to--;
-            } else if (kind == 2) {
-                char key = (char)('a' + (random >> 50) % 26);
-                on = kv_txn_iter_seek(iter, kv_bytes(&key, 1));
-                for (to = key - 'a'; to < 26 && model[to] == 0;)
-                    to++;
-            } else if (kind < 6) {
-                on = kv_txn_iter_next(iter);
-                for (to = at + 1; to < 26 && model[to] == 0;)
-                    to++;
-            } else {
-                on = kv_txn_iter_prev(iter);
-                for (to = at - 1; to >= 0 && model[to] == 0;)
-                    to--;
-            }
-            bool wanted = to >= 0 && to < 26;
-            cr_assert_eq(on, wanted, "round %u step %u", round, step);
-            at = wanted ? to : -1;
+        for (unsigned step = 0; step < MOVES; step++) {
+            bool on = move_both(iter, model, &at, &random);
+            cr_assert_eq(on, at >= 0, "round %u step %u", round, step);
             if (!on)
                 continue;
             cr_assert_eq(*(const char *)kv_txn_iter_key(iter).data, 'a' + at);
