@@ -41,10 +41,34 @@
  * requests among groups of them. They expect no answer for what is missing and
  * keep no limits but their own, so they are for comparison only.
  *
- * Memory: at most 200 bytes per want, in pieces that are kept and reused; the
- * steady state allocates nothing. Everything is released by cancel and free.
+ * Threads: a session belongs to one thread at a time, and shares nothing with
+ * other sessions. No call waits, and none calls back but session_print its
+ * `label`. Calls may be made between two polls of one round, session_leave and
+ * session_lie included.
  *
- * Threads: a session belongs to one thread at a time.
+ * Time: `now_us` is of any steady clock, the same for all calls, and must not
+ * go back. It need not start at zero.
+ *
+ * Ownership: what is passed in is copied (config, ids, filters), what comes out
+ * is the session's and holds until the next call on it. A tag is the caller's
+ * number; a pointer in it is neither followed nor freed, so free what it points
+ * to when its block is delivered or its want cancelled.
+ *
+ * Limits: wants_max and peers_max are refused with KV_TOO_BIG. Everything else
+ * that could grow has a bound inside: copies of a want, entries of a message,
+ * 65,536 cancels and questions waiting (further cancels are not sent, which
+ * costs at most a duplicate), one record of seven peers that lack it for every
+ * second want (a want whose records do not fit is asked for again). A want takes
+ * at most 200 bytes, in pieces that are kept for reuse until session_free; the
+ * steady state allocates nothing. Waits double up to timeout_max_us, pauses up
+ * to starved_max_us.
+ *
+ * Sources: the table and the modes of 2018 are ipfs/go-bitswap pull request 27;
+ * one owner, DONT_HAVE and HAVE are bitswap 1.2 (ipfs/go-bitswap 189); moving
+ * the last wants is BitTorrent's end game (BEP 3), with one copy instead of all;
+ * windows by measured service time follow its request queues and go-ethereum's
+ * p2p/msgrate. The faults that others met with theirs are tests by their numbers
+ * (test/session/session_faults.c).
  */
 #ifndef RECONNECT_SESSION_H
 #define RECONNECT_SESSION_H
@@ -97,6 +121,7 @@ typedef struct session_config {
 /* KV_INVALID: a member out of its range. `config` may be NULL. */
 KV_API KV_MUST_CHECK kv_code session_new(const session_config *config, session_machine **out,
                                          kv_status *status);
+/* Tells nobody: session_cancel_all and a last round of polling does. NULL is fine. */
 KV_API void session_free(session_machine *session);
 
 /* ---- Peers -------------------------------------------------------------- */
@@ -157,7 +182,7 @@ KV_API KV_MUST_CHECK kv_code session_want(session_machine *session, int64_t now_
 KV_API KV_MUST_CHECK kv_code session_cancel(session_machine *session, int64_t now_us,
                                             const uint8_t *id);
 
-/* Forget all wants. */
+/* Forget all wants, telling peers that were asked. */
 KV_API void session_cancel_all(session_machine *session, int64_t now_us);
 
 /* Whether bytes for `id` are worth checking; `tag` (may be NULL) gets its tag. */

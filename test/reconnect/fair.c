@@ -8,7 +8,15 @@
 
 TestSuite(fair, .timeout = 110);
 
-enum { RATE = 32 << 10, MANY = 16000, LEARNERS = 3, START_US = 1000000 };
+enum {
+    RATE = 32 << 10,
+    MANY = 16000,
+    LEARNERS = 3,
+    START_US = 1000000,
+    FRAME_MOST = 32 << 10, /* a frame is full at 16 KiB, and may end in a page */
+    ASKED_SIZE = 60 << 10, /* of a request */
+    ASKED_MOST = 5 << 20   /* of those waiting; 4 MiB is the limit */
+};
 
 struct pupil {
     struct side side;
@@ -17,7 +25,7 @@ struct pupil {
     unsigned peer;
     bool deaf; /* takes nothing of what is sent to it */
     int64_t done_us;
-    uint64_t taken;
+    uint64_t taken, frames;
 };
 
 struct school {
@@ -81,6 +89,7 @@ static void pupil_turn(struct school *school, struct pupil *pupil)
     if (bytes.size == 0 || pupil->deaf)
         return;
     pupil->taken += bytes.size;
+    pupil->frames++;
     if (reconnect_learner_phase(pupil->learner) == RECONNECT_RUNNING) {
         kv_status status = KV_STATUS_INIT;
 
@@ -114,7 +123,8 @@ static void school_close(struct school *school)
     side_close(&school->side);
 }
 
-/* boxo 1141: a newcomer with one want starved behind learners with long lists. */
+/* boxo 1141: a newcomer with one want starved behind learners with long lists. Here it
+ * waits for one frame of the other before each of its own. */
 Test(fair, boxo_1141_a_small_learner_does_not_wait_for_a_big_one)
 {
     struct school school;
@@ -126,10 +136,54 @@ Test(fair, boxo_1141_a_small_learner_does_not_wait_for_a_big_one)
     school_run(&school, 2000000);
 
     struct pupil *small = pupil_add(&school, false);
+    uint64_t taken = big->taken;
 
-    school_run(&school, 4000000);
+    for (int ms = 0; ms < 4000 && small->done_us < 0; ms++)
+        school_run(&school, 1000);
     cr_assert_lt(big->done_us, 0, "the big one is meant to take long");
     cr_assert_geq(small->done_us, 0, "it starved");
+    cr_assert_leq(big->taken - taken, (small->frames + 1) * FRAME_MOST,
+                  "%llu bytes went to the big one for %llu frames to the small one",
+                  (unsigned long long)(big->taken - taken), (unsigned long long)small->frames);
+    school_close(&school);
+}
+
+/* boxo 644: nothing held back those who ask for more than they take. */
+Test(fair, boxo_644_who_asks_without_taking_is_not_read_on)
+{
+    struct school school;
+    struct wire_want want = { .id = 1000, .count = WIRE_PAGES_MAX };
+    struct wire_out out = { 0 };
+    static const char filler[ASKED_SIZE];
+    size_t asked = 0;
+
+    school_open(&school);
+
+    struct pupil *greedy = pupil_add(&school, true);
+
+    school_run(&school, 1000000);
+    greedy->deaf = true;
+
+    size_t frame = wire_frame_begin(&out, WIRE_WANT);
+
+    wire_put_want(&out, &want);
+    wire_put(&out, filler, sizeof filler);
+    wire_frame_end(&out, frame);
+    while (reconnect_link_hungry(greedy->link)) {
+        cr_assert_leq(asked, ASKED_MOST, "it takes whatever is asked");
+        cr_assert_eq(reconnect_link_input(greedy->link, school.now_us,
+                                          kv_bytes(out.data, out.size), NULL),
+                     KV_OK);
+        asked += out.size;
+        cr_assert_leq(reconnect_link_output(greedy->link, school.now_us).size, FRAME_MOST);
+    }
+    cr_assert_geq(asked, ASKED_MOST / 2);
+
+    struct pupil *small = pupil_add(&school, false);
+
+    school_run(&school, 4000000);
+    cr_assert_geq(small->done_us, 0, "it starved");
+    wire_out_clear(&out);
     school_close(&school);
 }
 
