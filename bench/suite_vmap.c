@@ -21,16 +21,27 @@
  * holds are 100 percent. With the budget set, every page is read once more, so that a row
  * with 200 begins with all pages in the cache, and stays so while changed pages stand there
  * beside those that they replace. A row with 10 begins with the tenth that was read last.
+ *
+ * With `cache-size` the budget is that many bytes, and a row begins cold: the store is loaded
+ * once for all rows and copied for each, so that a row's peak of resident memory
+ * has nothing of the loading in it.
  */
 #include "bench/suites.h"
 
 #include "vmap/state.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <malloc.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
 
 enum { KEY_SIZE = 32, VALUE_SIZE_MAX = 4096, MAP_PREFIX_SIZE = 4 };
 enum { LOAD_COMMIT = 100000, SAMPLE = 200 };
@@ -122,7 +133,13 @@ static kv_code open_state(const bench_process *process, kv_status *status)
     return code;
 }
 
-static kv_code open_store(bench_process *process, kv_status *status)
+static uint64_t empty_budget(const bench_process *process)
+{
+    uint64_t size = bench_number(process, "cache-size");
+    return size > 0 ? size : loading_budget(process);
+}
+
+static kv_code open_store(bench_process *process, uint64_t budget, kv_status *status)
 {
     static const kv_option_table *const tables[] = { &state_option_table, NULL };
     struct vmap_bench *bench = calloc(1, sizeof(*bench));
@@ -140,7 +157,7 @@ static kv_code open_store(bench_process *process, kv_status *status)
         code = set_number(bench->options, "vmap.keep_recent", bench_number(process, "keep"),
                           status);
     if (code == KV_OK)
-        code = set_number(bench->options, "vmap.cache_size", loading_budget(process), status);
+        code = set_number(bench->options, "vmap.cache_size", budget, status);
     if (code == KV_OK)
         code = set_number(bench->options, "vmap.page_bits", bench_number(process, "page-bits"),
                           status);
@@ -238,19 +255,26 @@ static kv_code load(struct vmap_bench *bench, uint64_t keys, kv_status *status)
     return code;
 }
 
+/* The state in the store, or the plain space. */
+static kv_code open_within(bench_process *process, bool raw, kv_status *status)
+{
+    struct vmap_bench *bench = state_of(process);
+    if (!raw)
+        return open_state(process, status);
+    kv_code code = kv_space_open(bench->db, "raw", KV_CREATE, &bench->space, status);
+    return code == KV_OK ? kv_batch_new(bench->db, &bench->batch, status) : code;
+}
+
 static kv_code setup_empty(bench_process *process, kv_status *status)
 {
-    kv_code code = open_store(process, status);
-    return code == KV_OK ? open_state(process, status) : code;
+    kv_code code = open_store(process, empty_budget(process), status);
+    return code == KV_OK ? open_within(process, false, status) : code;
 }
 
 static kv_code setup_empty_raw(bench_process *process, kv_status *status)
 {
-    kv_code code = open_store(process, status);
-    struct vmap_bench *bench = state_of(process);
-    if (code == KV_OK)
-        code = kv_space_open(bench->db, "raw", KV_CREATE, &bench->space, status);
-    return code == KV_OK ? kv_batch_new(bench->db, &bench->batch, status) : code;
+    kv_code code = open_store(process, empty_budget(process), status);
+    return code == KV_OK ? open_within(process, true, status) : code;
 }
 
 /* Load, and then a few commits over all of it. */
@@ -342,8 +366,67 @@ static kv_code warm(bench_process *process, kv_status *status)
     return code == KV_OK ? touch_all(bench, status) : code;
 }
 
+/* ---- A store that is loaded once -------------------------------------------- */
+
+static kv_code copy_folder(const char *from, const char *to, kv_status *status)
+{
+    char *const arguments[] = { (char *)(uintptr_t) "cp", (char *)(uintptr_t) "-r",
+                                (char *)(uintptr_t) "--", (char *)(uintptr_t)from,
+                                (char *)(uintptr_t)to,    NULL };
+    pid_t child;
+    int ended = -1;
+    int fault = posix_spawnp(&child, "cp", NULL, NULL, arguments, environ);
+    if (fault != 0)
+        return kv_fail(status, KV_IO, "cp: %s", strerror(fault));
+    if (waitpid(child, &ended, 0) != child || ended != 0)
+        return kv_fail(status, KV_IO, "%s cannot be copied", from);
+    return KV_OK;
+}
+
+static kv_code load_kept(bench_process *process, bool raw, const char *dir, const char *kept,
+                         kv_status *status)
+{
+    kv_code code = open_store(process, loading_budget(process), status);
+    if (code == KV_OK)
+        code = open_within(process, raw, status);
+    if (code == KV_OK)
+        code = fill(process, status);
+    teardown(process);
+    if (code == KV_OK && rename(dir, kept) != 0)
+        code = kv_fail(status, KV_IO, "%s: %s", kept, strerror(errno));
+    malloc_trim(0);
+    return code;
+}
+
+/* Begin cold, with a copy of the loaded store. */
+static kv_code setup_kept(bench_process *process, bool raw, kv_status *status)
+{
+    char kept[PATH_MAX], dir[PATH_MAX];
+    uint64_t keys = bench_number(process, "keys");
+    snprintf(kept, sizeof(kept), "%s/vmap-%" PRIu64 "-%" PRIu64 "-%" PRIu64 "-%" PRIu64 "%s",
+             process->shared_dir, keys, bench_number(process, "value-size"),
+             bench_number(process, "page-bits"), bench_number(process, "keep"),
+             raw ? "-raw" : "");
+    snprintf(dir, sizeof(dir), "%s/db", process->dir);
+    kv_code code = KV_OK;
+    if (access(kept, F_OK) != 0)
+        code = load_kept(process, raw, dir, kept, status);
+    if (code == KV_OK)
+        code = copy_folder(kept, dir, status);
+    if (code == KV_OK)
+        code = open_store(process, bench_number(process, "cache-size"), status);
+    if (code == KV_OK) {
+        state_of(process)->high = keys;
+        state_of(process)->generation = keys; /* above all that loading wrote */
+        code = open_within(process, raw, status);
+    }
+    return code;
+}
+
 static kv_code setup_full(bench_process *process, kv_status *status)
 {
+    if (bench_number(process, "cache-size") > 0)
+        return setup_kept(process, false, status);
     kv_code code = setup_empty(process, status);
     if (code == KV_OK)
         code = fill(process, status);
@@ -352,6 +435,8 @@ static kv_code setup_full(bench_process *process, kv_status *status)
 
 static kv_code setup_full_raw(bench_process *process, kv_status *status)
 {
+    if (bench_number(process, "cache-size") > 0)
+        return setup_kept(process, true, status);
     kv_code code = setup_empty_raw(process, status);
     return code == KV_OK ? fill(process, status) : code;
 }
@@ -524,7 +609,7 @@ static kv_code get_run(bench_thread *thread, kv_status *status)
 static kv_code setup_old(bench_process *process, kv_status *status)
 {
     static const struct blend updates = { 0, 0 };
-    kv_code code = open_store(process, status);
+    kv_code code = open_store(process, loading_budget(process), status);
     struct vmap_bench *bench = state_of(process);
     if (code == KV_OK)
         code = set_number(bench->options, "vmap.keep_recent", 20, status);
@@ -860,6 +945,7 @@ static const bench_parameter parameters[] = {
     { "value-size", "128", NULL, NULL, "bytes of a value" },
     { "keep", "1", NULL, NULL, "versions kept" },
     { "cache", "200", NULL, NULL, "page cache in percent of what all pages need" },
+    { "cache-size", "0", NULL, NULL, "page cache in bytes, cold at first; 0: as cache says" },
     { "page-bits", "5", NULL, NULL, "as the option" },
     { "workers", "0", NULL, NULL, "threads that hash; 0: one per core" },
     { NULL, NULL, NULL, NULL, NULL },

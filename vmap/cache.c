@@ -356,7 +356,10 @@ void vtree_cache_put(struct vtree_cache *cache, struct vtree_page *page, bool di
         page_insert(cache, shard, vtree_page_hold(page));
         make_room(cache, shard);
     } else if (there != NULL) {
-        there->dirty = there->dirty || dirty;
+        if (dirty) { /* of two maps that share the page the later one's record is written */
+            there->dirty = true;
+            there->map = page->map;
+        }
         list_remove(shard, there);
         list_add(shard, there, live_list(there));
     }
@@ -391,6 +394,19 @@ void vtree_cache_fetch(struct vtree_cache *cache, unsigned level, const vmap_dig
     pthread_mutex_unlock(&shard->lock);
 }
 
+/* A page that is replaced must not be written, also where it was dropped while dirty. */
+static void forget_leaving(struct vtree_cache *cache, unsigned level, const vmap_digest *digest)
+{
+    if (level != 1)
+        return;
+    pthread_mutex_lock(&cache->leaving_lock);
+    for (size_t i = 0; i < cache->leaving_count; i++) {
+        if (page_is(cache->leaving[i], level, digest))
+            cache->leaving[i]->dirty = false;
+    }
+    pthread_mutex_unlock(&cache->leaving_lock);
+}
+
 void vtree_cache_retire(struct vtree_cache *cache, unsigned level, const vmap_digest *digest)
 {
     uint64_t hash = hash_of(level, digest);
@@ -403,13 +419,24 @@ void vtree_cache_retire(struct vtree_cache *cache, unsigned level, const vmap_di
         list_add(shard, page, RETIRED);
     }
     pthread_mutex_unlock(&shard->lock);
-    if (level == 0)
-        return;
-    pthread_mutex_lock(&cache->leaving_lock);
-    for (size_t i = 0; i < cache->leaving_count; i++) {
-        if (page_is(cache->leaving[i], level, digest))
-            cache->leaving[i]->dirty = false;
+    forget_leaving(cache, level, digest);
+}
+
+void vtree_cache_forget_dirty(struct vtree_cache *cache)
+{
+    for (size_t i = 0; i < SHARDS; i++) {
+        struct shard *shard = &cache->shards[i];
+        pthread_mutex_lock(&shard->lock);
+        for (size_t list = 0; list < LISTS; list++) {
+            for (struct vtree_page *page = shard->lists[list].oldest; page != NULL;
+                 page = page->newer)
+                page->dirty = false;
+        }
+        pthread_mutex_unlock(&shard->lock);
     }
+    pthread_mutex_lock(&cache->leaving_lock);
+    for (size_t i = 0; i < cache->leaving_count; i++)
+        cache->leaving[i]->dirty = false;
     pthread_mutex_unlock(&cache->leaving_lock);
 }
 
@@ -428,6 +455,8 @@ bool vtree_cache_claim(struct vtree_cache *cache, struct vtree_page *page)
         claimed = true;
     }
     pthread_mutex_unlock(&shard->lock);
+    if (claimed)
+        forget_leaving(cache, page->level, vtree_page_digest(page));
     return claimed;
 }
 

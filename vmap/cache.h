@@ -36,6 +36,10 @@ void vtree_cache_put(struct vtree_cache *cache, struct vtree_page *page, bool di
  */
 void vtree_cache_retire(struct vtree_cache *cache, unsigned level, const vmap_digest *digest);
 
+/* No page here needs to be written any more: trees were given up, and which pages were
+ * only theirs is not known. What is lost can be rebuilt. */
+void vtree_cache_forget_dirty(struct vtree_cache *cache);
+
 /* Take `page` out, if the caller is the only one beside the cache who holds it:
  * then it is the caller's alone, to change, and true is answered. */
 bool vtree_cache_claim(struct vtree_cache *cache, struct vtree_page *page);

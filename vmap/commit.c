@@ -112,6 +112,7 @@ static kv_code commit_as(struct state *self, uint64_t version, const vmap_digest
         code = commit_batch(self, info, expected, &head, batch, flags, status);
     kv_batch_free(batch);
     if (code != KV_OK) {
+        vtree_cache_forget_dirty(self->store.cache);
         meta_version_free(info);
         return code;
     }

@@ -2,6 +2,7 @@
 #include "vmap/cursor.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { UNTIL_SIZE = 8, STEPS_BEFORE_SEEK = 8 };
@@ -31,6 +32,15 @@ static bool take_mark(kv_slice record, bool *absent, kv_slice *value)
     return true;
 }
 
+/* The first damaged record is the one that is told of. */
+static void set_damaged(struct vtree_cursor *cursor, const struct cursor_source *source)
+{
+    if (cursor->fault != KV_OK)
+        return;
+    cursor->fault = KV_CORRUPT;
+    cursor->faulty = source;
+}
+
 /* Take over what the iterator of a plain or staged source stands on. */
 static void settle_plain(struct vtree_cursor *cursor, struct cursor_source *source, bool on)
 {
@@ -43,7 +53,7 @@ static void settle_plain(struct vtree_cursor *cursor, struct cursor_source *sour
     source->absent = false;
     if (source->kind == CURSOR_STAGED &&
         !take_mark(source->value, &source->absent, &source->value))
-        cursor->fault = KV_CORRUPT;
+        set_damaged(cursor, source);
 }
 
 /* The version of the history record under the iterator; 0 off the prefix. */
@@ -74,7 +84,7 @@ static void history_take(struct vtree_cursor *cursor, struct cursor_source *sour
     source->on = false;
     if (record_ordered_read(key, &source->decoded) != key.size ||
         !take_mark(kv_iter_value(source->iter), &source->absent, &source->value)) {
-        cursor->fault = KV_CORRUPT;
+        set_damaged(cursor, source);
         return;
     }
     source->key = vtree_buffer_slice(&source->decoded);
@@ -452,12 +462,24 @@ kv_slice vtree_cursor_value(const struct vtree_cursor *cursor)
     return cursor->on ? cursor->sources[cursor->winner].value : kv_bytes(NULL, 0);
 }
 
+static kv_code damaged(const struct cursor_source *source, kv_status *status)
+{
+    enum { SHOWN = 64 };
+    char hex[2 * SHOWN + 1] = "";
+    kv_slice key = kv_iter_key(source->iter);
+    for (size_t i = 0; i < key.size && i < SHOWN; i++)
+        snprintf(hex + 2 * i, 3, "%02x", ((const uint8_t *)key.data)[i]);
+    return kv_fail(status, KV_CORRUPT, "%s: the record at key %s%s is damaged",
+                   source->kind == CURSOR_HISTORY ? "state.history" : "state.staged", hex,
+                   key.size > SHOWN ? ".." : "");
+}
+
 kv_code vtree_cursor_status(const struct vtree_cursor *cursor, kv_status *status)
 {
     if (cursor->fault == KV_NO_MEMORY)
         return kv_fail(status, KV_NO_MEMORY, "no memory for a walk");
     if (cursor->fault != KV_OK)
-        return kv_fail(status, cursor->fault, "a state's record is damaged");
+        return damaged(cursor->faulty, status);
     for (size_t i = 0; i < cursor->count; i++) {
         if (cursor->sources[i].kind == CURSOR_CHANGES)
             continue;

@@ -43,7 +43,8 @@ struct vtree_cursor {
     bool on;
     size_t winner;
     struct vtree_buffer here;
-    kv_code fault; /* KV_NO_MEMORY, KV_CORRUPT: the cursor's own */
+    kv_code fault;                      /* KV_NO_MEMORY, KV_CORRUPT: the cursor's own, */
+    const struct cursor_source *faulty; /* then this source's iterator is on the record */
 };
 
 /* Make `cursor` empty, keeping its memory; it must have been zeroed once. */

@@ -304,6 +304,7 @@ kv_code state_finish_load(struct state *self, struct meta_head *head, unsigned f
     kv_batch_free(undo.batch);
     vtree_buffer_clear(&undo.from);
     vtree_buffer_clear(&undo.name);
+    vtree_cache_forget_dirty(self->store.cache);
     if (code != KV_OK) {
         meta_version_free(info);
         self->broken = true;

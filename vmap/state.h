@@ -176,8 +176,9 @@ KV_API KV_MUST_CHECK kv_code state_view_prove_range(state_view *view, const char
                                                     size_t size_max, kv_value *out,
                                                     kv_status *status);
 
-/* Recompute every digest of every map from the pairs, on all cores. KV_CORRUPT
- * names the first map and key or page that differs. `progress` may be NULL. */
+/* Recompute every digest of every map from the pairs, on all cores, and look for records
+ * that belong to nothing. KV_CORRUPT names the first map and key or page that differs, with
+ * what was expected and what was found. `progress` may be NULL. */
 KV_API KV_MUST_CHECK kv_code state_view_verify(state_view *view,
                                                void (*progress)(void *context, uint64_t done,
                                                                 uint64_t total),

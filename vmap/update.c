@@ -327,6 +327,15 @@ static kv_code drop_untouched(struct vtree_update *update, const struct vtree_ed
     return KV_OK;
 }
 
+/* A level-1 page that is above the top is no page: its entries must not be written. */
+static void retire_entries(const struct vtree_update *update, const struct vtree_edit *edit)
+{
+    if (edit->existed)
+        vtree_cache_retire(update->store->cache, 1, &edit->old.digest);
+    if (edit->present)
+        vtree_cache_retire(update->store->cache, 1, &edit->node.digest);
+}
+
 /* The lowest level of one page becomes the top; records above it go. */
 static kv_code settle_top(struct vtree_update *update, const struct sweep_edits *roots,
                           unsigned level, kv_status *status)
@@ -357,6 +366,8 @@ static kv_code settle_top(struct vtree_update *update, const struct sweep_edits 
         struct vtree_node_edit *node = &update->nodes[i];
         if (node->level <= top->level)
             continue;
+        if (node->level == 1)
+            retire_entries(update, &node->edit);
         node->edit.present = false;
         if (node->level == 1 && node->edit.existed &&
             !push_slice(&update->dropped, &update->dropped_count, &update->dropped_capacity,

@@ -1,6 +1,8 @@
 /* scratch.c - a state in a folder of its own, for Criterion tests. */
 #include "scratch.h"
 
+#include "test/base.h"
+
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +24,7 @@ void scratch_open(struct scratch *scratch, const char *driver)
     char dir[80];
     memset(scratch, 0, sizeof(*scratch));
     snprintf(scratch->driver, sizeof(scratch->driver), "%s", driver);
-    snprintf(scratch->dir, sizeof(scratch->dir), "/tmp/statekv-state-XXXXXX");
+    snprintf(scratch->dir, sizeof(scratch->dir), "%.36s/statekv-state-XXXXXX", test_base());
     cr_assert_not_null(mkdtemp(scratch->dir));
     snprintf(dir, sizeof(dir), "%s/db", scratch->dir);
     need(kv_options_new(driver, dir, tables, &scratch->options, NULL));

@@ -19,6 +19,9 @@ for i in 1 2 3 4 5; do
     run 0 statekv verify-proof "$wanted" bank k $i <"$tmp/proof"
     run 0 statekv verify "${db[@]}" --version $i
 done
+run 0 statekv verify "${db[@]}" --all --json
+same "versions verified" "$(jq -r .version <<<"$out" | tr '\n' ' ')" '1 2 3 4 5 '
+refused 2 'exclude each other' statekv verify "${db[@]}" --all --version 2
 run 0 statekv state stats "${db[@]}" --json
 same "keys" "$(jq '.["bank.keys"]' <<<"$out")" 6
 refused 2 '--keep' statekv prune "${db[@]}"
