@@ -183,10 +183,10 @@ void vmap_inner_queue_add(struct vmap_inner_queue *queue, uint32_t height, uint6
 
 void vmap_inner_queue_flush(struct vmap_inner_queue *queue)
 {
-    uint8_t *const blocks[2] = { queue->blocks[0], queue->blocks[queue->count - 1] };
     vmap_digest spare;
     if (queue->count == 0)
         return;
+    uint8_t *const blocks[2] = { queue->blocks[0], queue->blocks[queue->count - 1] };
     vmap_digest *const out[2] = { queue->out[0], queue->count == 2 ? queue->out[1] : &spare };
     vmap_sha256_pair(blocks, out);
     queue->count = 0;
