@@ -62,6 +62,21 @@ static kv_code rig_run(struct rig *rig, kv_status *status)
                          rig->places, rig->count, NULL, NULL, rig->report, status);
 }
 
+static kv_code run_from_first(struct rig *rig, kv_status *status)
+{
+    return reconnect_run(rig->learner.db, rig->learner.state, &rig->settings, &rig->goal,
+                         rig->places, 1, NULL, NULL, rig->report, status);
+}
+
+/* A reconnect that must end well, at what `teacher` has; from all places, or the first. */
+static void rig_succeeds(struct rig *rig, kv_code (*run)(struct rig *, kv_status *),
+                         unsigned teacher)
+{
+    kv_status status = KV_STATUS_INIT;
+    cr_assert_eq(run(rig, &status), KV_OK, "%s", status.message);
+    sides_equal(&rig->learner, &rig->teachers[teacher]);
+}
+
 static void rig_close(struct rig *rig)
 {
     for (unsigned i = 0; i < rig->count; i++) {
@@ -76,11 +91,9 @@ Test(tcp, one_teacher_by_every_traversal)
 {
     for (int i = RECONNECT_DIFF; i <= RECONNECT_PUSH; i++) {
         struct rig rig;
-        kv_status status = KV_STATUS_INIT;
         rig_open(&rig, 1, NULL);
         rig.goal.traversal = (reconnect_traversal)i;
-        cr_assert_eq(rig_run(&rig, &status), KV_OK, "%s", status.message);
-        sides_equal(&rig.learner, &rig.teachers[0]);
+        rig_succeeds(&rig, rig_run, 0);
         cr_expect_eq(rig.report->version, state_version(rig.teachers[0].state));
         cr_expect_gt(rig.report->figures.bytes_in, 0);
         rig_close(&rig);
@@ -90,10 +103,8 @@ Test(tcp, one_teacher_by_every_traversal)
 Test(tcp, three_teachers_share_the_work)
 {
     struct rig rig;
-    kv_status status = KV_STATUS_INIT;
     rig_open(&rig, 3, NULL);
-    cr_assert_eq(rig_run(&rig, &status), KV_OK, "%s", status.message);
-    sides_equal(&rig.learner, &rig.teachers[1]);
+    rig_succeeds(&rig, rig_run, 1);
     cr_expect_eq(rig.report->peer_count, 3);
     rig_close(&rig);
 }
@@ -107,8 +118,7 @@ Test(tcp, socket_pair)
     cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
     cr_assert_eq(reconnect_server_adopt(rig.servers[0], ends[0], &status), KV_OK);
     rig.places[0] = (reconnect_place){ NULL, ends[1] };
-    cr_assert_eq(rig_run(&rig, &status), KV_OK, "%s", status.message);
-    sides_equal(&rig.learner, &rig.teachers[0]);
+    rig_succeeds(&rig, rig_run, 0);
     rig_close(&rig);
 }
 
@@ -141,11 +151,9 @@ Test(tcp, a_socket_that_is_closed_at_once)
 Test(tcp, one_of_three_is_not_there)
 {
     struct rig rig;
-    kv_status status = KV_STATUS_INIT;
     rig_open(&rig, 3, NULL);
     rig.places[0].address = "127.0.0.1:1";
-    cr_assert_eq(rig_run(&rig, &status), KV_OK, "%s", status.message);
-    sides_equal(&rig.learner, &rig.teachers[1]);
+    rig_succeeds(&rig, rig_run, 1);
     rig_close(&rig);
 }
 
@@ -210,17 +218,10 @@ static unsigned givers(const struct rig *rig)
     return count;
 }
 
-static kv_code run_from_first(struct rig *rig, kv_status *status)
-{
-    return reconnect_run(rig->learner.db, rig->learner.state, &rig->settings, &rig->goal,
-                         rig->places, 1, NULL, NULL, rig->report, status);
-}
-
 Test(tcp, peers_told_of_give_their_share)
 {
     for (int discover = 0; discover < 2; discover++) {
         struct rig rig;
-        kv_status status = KV_STATUS_INIT;
         reconnect_settings theirs = RECONNECT_SETTINGS_INIT;
         theirs.rate_max = 60000; /* so that none is done before the others come */
         rig_open(&rig, 3, &theirs);
@@ -231,8 +232,7 @@ Test(tcp, peers_told_of_give_their_share)
         theirs.peers = peers;
         rig_teach(&rig, 0, &theirs);
         rig.settings.discover = discover == 1;
-        cr_assert_eq(run_from_first(&rig, &status), KV_OK, "%s", status.message);
-        sides_equal(&rig.learner, &rig.teachers[0]);
+        rig_succeeds(&rig, run_from_first, 0);
         cr_expect_eq(rig.report->peer_count, discover == 1 ? 3 : 1);
         cr_expect_eq(givers(&rig), discover == 1 ? 3 : 1);
         rig_close(&rig);
@@ -242,7 +242,6 @@ Test(tcp, peers_told_of_give_their_share)
 Test(tcp, one_told_of_tells_of_another_and_the_secret_guards_both)
 {
     struct rig rig;
-    kv_status status = KV_STATUS_INIT;
     reconnect_settings theirs = RECONNECT_SETTINGS_INIT;
     theirs.secret = "word";
     theirs.rate_max = 60000;
@@ -253,8 +252,7 @@ Test(tcp, one_told_of_tells_of_another_and_the_secret_guards_both)
         theirs.peers = rig.addresses[i + 1];
         rig_teach(&rig, i, &theirs);
     }
-    cr_assert_eq(run_from_first(&rig, &status), KV_OK, "%s", status.message);
-    sides_equal(&rig.learner, &rig.teachers[0]);
+    rig_succeeds(&rig, run_from_first, 0);
     cr_expect_eq(givers(&rig), 3);
     rig_close(&rig);
 }
@@ -263,7 +261,6 @@ Test(tcp, one_told_of_tells_of_another_and_the_secret_guards_both)
 Test(tcp, one_that_fell_behind_tells_of_one_that_did_not)
 {
     struct rig rig;
-    kv_status status = KV_STATUS_INIT;
     rig_open(&rig, 2, NULL);
     side_fill(&rig.teachers[1], "map", 0, 3, 7);
     side_commit(&rig.teachers[1]);
@@ -274,15 +271,13 @@ Test(tcp, one_that_fell_behind_tells_of_one_that_did_not)
     reconnect_settings theirs = RECONNECT_SETTINGS_INIT;
     theirs.peers = rig.addresses[1];
     rig_teach(&rig, 0, &theirs);
-    cr_assert_eq(run_from_first(&rig, &status), KV_OK, "%s", status.message);
-    sides_equal(&rig.learner, &rig.teachers[1]);
+    rig_succeeds(&rig, run_from_first, 1);
     rig_close(&rig);
 }
 
 Test(tcp, addresses_that_lead_nowhere_cost_little)
 {
     struct rig rig;
-    kv_status status = KV_STATUS_INIT;
     rig_open(&rig, 1, NULL);
     char peers[32 * 16] = "";
     for (unsigned i = 1; i <= 32; i++)
@@ -291,8 +286,7 @@ Test(tcp, addresses_that_lead_nowhere_cost_little)
     reconnect_settings theirs = RECONNECT_SETTINGS_INIT;
     theirs.peers = peers;
     rig_teach(&rig, 0, &theirs);
-    cr_assert_eq(run_from_first(&rig, &status), KV_OK, "%s", status.message);
-    sides_equal(&rig.learner, &rig.teachers[0]);
+    rig_succeeds(&rig, run_from_first, 0);
     cr_expect_eq(rig.report->peer_count, 1);
     rig_close(&rig);
 }
