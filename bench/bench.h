@@ -97,6 +97,14 @@ enum bench_suite_flags {
     BENCH_NO_DATABASE = 1u << 0 /* there is no --db; backend is "none" */
 };
 
+/* What somebody else published of a workload, for reports to draw beside our own:
+ * seconds of one operation. Ended by one without a name. */
+typedef struct bench_published {
+    const char *who;
+    const char *workload;
+    double seconds, error;
+} bench_published;
+
 typedef struct bench_suite {
     const char *name;
     const char *help;
@@ -107,6 +115,7 @@ typedef struct bench_suite {
     /* Option tables that --config and --set may name beside the drivers' own,
      * ended by NULL, as kv_options_load takes them; NULL for none. */
     const kv_option_table *const *tables;
+    const bench_published *published; /* NULL for none */
 } bench_suite;
 
 /* ---- The measured process ------------------------------------------------ */

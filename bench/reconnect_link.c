@@ -118,6 +118,7 @@ static void parcels_clear(struct parcels *parcels)
 struct way {
     struct parcels given, arrived;
     const struct link_model *model;
+    double share; /* of the model's sleeps that a message costs */
     struct java_random storage_random, network_random;
     pthread_t writer;
     int64_t free_us; /* when the wire has sent all before */
@@ -142,7 +143,8 @@ static void *write_parcels(void *context)
         if (parcel == NULL)
             continue;
         if (model->network_us > 0)
-            sleep_us(fuzzed(&way->network_random, model->network_us, model->network_fuzz));
+            sleep_us(way->share *
+                     fuzzed(&way->network_random, model->network_us, model->network_fuzz));
         int64_t now = now_us();
         int64_t begin = way->free_us > now ? way->free_us : now;
         way->free_us = begin;
@@ -155,12 +157,13 @@ static void *write_parcels(void *context)
     return NULL;
 }
 
-static void way_init(struct way *way, const struct link_model *model)
+static void way_init(struct way *way, const struct link_model *model, double share)
 {
     memset(way, 0, sizeof(*way));
     parcels_init(&way->given);
     parcels_init(&way->arrived);
     way->model = model;
+    way->share = share;
     java_random_init(&way->storage_random, model->seed);
     java_random_init(&way->network_random, -model->seed);
 }
@@ -172,8 +175,8 @@ static kv_code give(struct way *way, kv_slice bytes)
     if (parcel == NULL)
         return KV_NO_MEMORY;
     if (way->model->storage_us > 0)
-        sleep_us(
-            fuzzed(&way->storage_random, way->model->storage_us, way->model->storage_fuzz));
+        sleep_us(way->share * fuzzed(&way->storage_random, way->model->storage_us,
+                                     way->model->storage_fuzz));
     parcel->arrive_us = 0;
     parcel->size = bytes.size;
     memcpy(parcel->bytes, bytes.data, bytes.size);
@@ -279,8 +282,8 @@ kv_code link_run(const struct link_model *model, kv_db *learner_db, state *learn
     if (code != KV_OK)
         return code;
     reconnect_learner_sole_peer(learner, true);
-    way_init(&up, model);
-    way_init(&down, model);
+    way_init(&up, model, model->learner_share);
+    way_init(&down, model, 1);
     prctl(PR_SET_TIMERSLACK, 1);
     pthread_t teacher;
     pthread_create(&up.writer, NULL, write_parcels, &up);

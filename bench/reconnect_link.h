@@ -16,6 +16,8 @@
 struct link_model {
     unsigned storage_us, network_us; /* sleeps per message */
     double storage_fuzz, network_fuzz;
+    double
+        learner_share; /* of these sleeps that the learner's messages cost; the teacher's: 1 */
     int64_t seed;
     int64_t latency_us;   /* one way */
     uint64_t bits_second; /* each way; 0: no limit */

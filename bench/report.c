@@ -251,6 +251,58 @@ static kv_code add_throughput(const struct report *report, struct bench_chart *c
     return bench_chart_add(chart, label, &point, status);
 }
 
+/* The same as the time of one operation, which is how others publish it. */
+static kv_code add_seconds(const struct report *report, struct bench_chart *chart,
+                           const json_t *row, kv_status *status)
+{
+    char label[LABEL_SIZE];
+    const json_t *metric = json_object_get(json_object_get(row, "metrics"), "throughput");
+    double mean = bench_json_number(metric, "mean"), error = bench_json_number(metric, "error");
+    if (!(mean > 0.0))
+        return KV_OK;
+    struct bench_point point = { { 0 }, 0.0, 1.0 / mean, error / mean / mean };
+    snprintf(point.group, sizeof(point.group), "%s", bench_json_text(row, "workload"));
+    series_label(report, row, true, label);
+    return bench_chart_add(chart, label, &point, status);
+}
+
+static bool has_workload(const struct report *report, const char *suite, const char *workload)
+{
+    for (unsigned d = 0; d < report->count; d++) {
+        size_t i;
+        json_t *row;
+        json_array_foreach(json_object_get(report->documents[d], "rows"), i, row)
+        {
+            if (strcmp(bench_json_text(row, "suite"), suite) == 0 &&
+                strcmp(bench_json_text(row, "workload"), workload) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Series by who published: a point for each workload that there are rows of, empty where
+ * nothing was, for bars are matched by their place. */
+static kv_code add_published(const struct report *report, struct bench_chart *chart,
+                             const bench_suite *suite, kv_status *status)
+{
+    kv_code code = KV_OK;
+    for (const bench_workload *each = suite->workloads; each->name != NULL; each++) {
+        const bench_published *found = suite->published;
+        while (found->who != NULL && strcmp(found->workload, each->name) != 0)
+            found++;
+        struct bench_point point = { { 0 }, 0.0, NAN, 0.0 };
+        if (found->who != NULL) {
+            point.y = found->seconds;
+            point.error = found->error;
+        }
+        snprintf(point.group, sizeof(point.group), "%s", each->name);
+        if (code == KV_OK && has_workload(report, suite->name, each->name))
+            code = bench_chart_add(chart, suite->published->who, &point, status);
+    }
+    return code;
+}
+
 static kv_code add_cpu(const struct report *report, struct bench_chart *chart,
                        const json_t *row, kv_status *status)
 {
@@ -324,6 +376,13 @@ static kv_code put_suite(struct report *report, const bench_suite *suite, kv_sta
                "seconds");
     if (code == KV_OK)
         code = chart_rows(report, &chart, suite->name, NULL, add_cpu, status);
+    name_chart(&chart, BENCH_CHART_BARS, "time of one operation, with the 99.9 % interval", "",
+               "", "seconds");
+    if (code == KV_OK && suite->published != NULL) {
+        code = add_published(report, &chart, suite, status);
+        if (code == KV_OK)
+            code = chart_rows(report, &chart, suite->name, NULL, add_seconds, status);
+    }
     bool sizes = parameter_varies(report, suite->name, "count");
     for (const bench_workload *each = suite->workloads; code == KV_OK && each->name != NULL;
          each++) {

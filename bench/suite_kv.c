@@ -408,5 +408,5 @@ static const bench_parameter parameters[] = {
 };
 
 const bench_suite bench_suite_kv = {
-    "kv", "Measure the drivers.", 0, workloads, parameters, NULL, NULL
+    "kv", "Measure the drivers.", 0, workloads, parameters, NULL, NULL, NULL
 };

@@ -310,5 +310,5 @@ const bench_suite bench_suite_query = {
     "query",    "The query service under load, beside a bare event loop.",
     0,          workloads,
     parameters, metrics,
-    tables
+    tables,     NULL
 };

@@ -118,7 +118,11 @@ static const bench_metric metrics[] = {
     { 0 },
 };
 
-const bench_suite bench_suite_self = {
-    "self", "Measure the harness itself.", BENCH_NO_DATABASE, workloads, parameters, metrics,
-    NULL
-};
+const bench_suite bench_suite_self = { "self",
+                                       "Measure the harness itself.",
+                                       BENCH_NO_DATABASE,
+                                       workloads,
+                                       parameters,
+                                       metrics,
+                                       NULL,
+                                       NULL };

@@ -206,5 +206,6 @@ const bench_suite bench_suite_session = {
     workloads,
     parameters,
     metrics,
+    NULL,
     NULL
 };
