@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 enum {
-    TRIES = 5,      /* connections to one place, the first included */
+    TRIES = 5,      /* connections in a row that bring nothing, to one place */
     TOLD_TRIES = 2, /* to one that a peer told of */
     RETRY_MS = 300, /* before the next */
     PROGRESS_MS = 100,
@@ -27,6 +27,7 @@ struct connection {
     uv_getaddrinfo_t resolve;
     uv_timer_t retry;
     unsigned tries, tries_max, peer;
+    uint64_t blocks;         /* that it has brought, when last lost */
     bool open, joined, used; /* used: handle is initialised */
     bool out;                /* not worth another try */
 };
@@ -92,9 +93,13 @@ static void on_closed(uv_handle_t *handle)
     reconnect_peer_figures figures;
     if (connection->joined) {
         connection->joined = false;
-        if (reconnect_learner_measure_peer(runner->learner, connection->peer, &figures) &&
-            figures.lied)
-            connection->out = true;
+        if (reconnect_learner_measure_peer(runner->learner, connection->peer, &figures)) {
+            connection->out = connection->out || figures.lied;
+            /* One that breaks off again and again, but brings something each time. */
+            if (figures.blocks > connection->blocks)
+                connection->tries = 0;
+            connection->blocks = figures.blocks;
+        }
         set_waiting(runner);
         reconnect_learner_leave(runner->learner, stream_now_us(), connection->peer,
                                 "connection lost");

@@ -63,7 +63,8 @@ typedef bool (*reconnect_progress)(void *context, reconnect_learner *learner);
 
 /*
  * Catch up from the teachers at `places` and switch. A connection that is lost
- * is tried again a few times, one that lied never. `progress` may be NULL;
+ * is tried again until a few in a row brought nothing, one that lied never.
+ * `progress` may be NULL;
  * `report` is filled on failure too. KV_IO: no teacher can be reached.
  */
 KV_API KV_MUST_CHECK kv_code reconnect_run(kv_db *db, state *to,

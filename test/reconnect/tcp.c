@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -335,6 +336,50 @@ Test(tcp, a_learner_without_peers_takes_the_first_that_appears)
     rig.settings.peer_wait_us = 60000000;
     cr_expect_eq(run_from_first(&rig, &status), KV_OK, "%s", status.message);
     pthread_join(thread, NULL);
+    sides_equal(&rig.learner, &rig.teachers[0]);
+    rig_close(&rig);
+}
+
+/* Restarts the teacher until told to stop; each time it may send little. */
+struct flapping {
+    struct rig *rig;
+    atomic_bool enough;
+    unsigned restarts;
+};
+
+static void *teach_in_bits(void *context)
+{
+    struct flapping *flapping = context;
+    struct rig *rig = flapping->rig;
+    reconnect_settings little = RECONNECT_SETTINGS_INIT;
+    little.rate_max = 1000;
+    while (!atomic_load(&flapping->enough)) {
+        reconnect_server_stop(rig->servers[0], NULL);
+        if (reconnect_server_start(rig->teachers[0].state, &little, rig->addresses[0], NULL,
+                                   NULL, &rig->servers[0], NULL) != KV_OK)
+            abort();
+        flapping->restarts++;
+        usleep(450000); /* the learner tries again after 300 ms */
+    }
+    return NULL;
+}
+
+/* boxo 1163: given up although each connection to it brought something. */
+Test(tcp, boxo_1163_a_teacher_that_breaks_off_again_and_again)
+{
+    struct rig rig;
+    kv_status status = KV_STATUS_INIT;
+    rig_open(&rig, 1, NULL);
+    side_fill(&rig.teachers[0], "map", KEYS, 4 * KEYS, 0);
+    side_commit(&rig.teachers[0]);
+    struct flapping flapping = { .rig = &rig };
+    pthread_t thread;
+    pthread_create(&thread, NULL, teach_in_bits, &flapping);
+    usleep(50000);
+    cr_expect_eq(run_from_first(&rig, &status), KV_OK, "%s", status.message);
+    atomic_store(&flapping.enough, true);
+    pthread_join(thread, NULL);
+    cr_expect_geq(flapping.restarts, 7, "%u: too few to be given up", flapping.restarts);
     sides_equal(&rig.learner, &rig.teachers[0]);
     rig_close(&rig);
 }
