@@ -57,6 +57,17 @@ static void rig_open(struct rig *rig, unsigned count, const reconnect_settings *
     }
 }
 
+/* Serve one end of a socket pair, and return the other. */
+static int rig_use_pair(struct rig *rig)
+{
+    int ends[2];
+    kv_status status = KV_STATUS_INIT;
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    cr_assert_eq(reconnect_server_adopt(rig->servers[0], ends[0], &status), KV_OK, "%s",
+                 status.message);
+    return ends[1];
+}
+
 static kv_code rig_run(struct rig *rig, kv_status *status)
 {
     return reconnect_run(rig->learner.db, rig->learner.state, &rig->settings, &rig->goal,
@@ -113,12 +124,8 @@ Test(tcp, three_teachers_share_the_work)
 Test(tcp, socket_pair)
 {
     struct rig rig;
-    kv_status status = KV_STATUS_INIT;
-    int ends[2];
     rig_open(&rig, 1, NULL);
-    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    cr_assert_eq(reconnect_server_adopt(rig.servers[0], ends[0], &status), KV_OK);
-    rig.places[0] = (reconnect_place){ NULL, ends[1] };
+    rig.places[0] = (reconnect_place){ NULL, rig_use_pair(&rig) };
     rig_succeeds(&rig, rig_run, 0);
     rig_close(&rig);
 }
@@ -393,15 +400,13 @@ Test(tcp, silent_learners_are_dropped)
     theirs.idle_timeout_us = 200000;
     theirs.learners_max = 1;
     rig_open(&rig, 1, &theirs);
-    int ends[2];
-    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    cr_assert_eq(reconnect_server_adopt(rig.servers[0], ends[0], &status), KV_OK);
+    int silent = rig_use_pair(&rig);
     /* While it holds the only place another is refused, and tries again. */
     cr_assert_eq(rig_run(&rig, &status), KV_OK, "%s", status.message);
     char byte;
-    while (read(ends[1], &byte, 1) > 0)
+    while (read(silent, &byte, 1) > 0)
         continue;
-    close(ends[1]);
+    close(silent);
     sides_equal(&rig.learner, &rig.teachers[0]);
     rig_close(&rig);
 }
