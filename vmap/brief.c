@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BRIEF_ROUNDS = 3 };
+enum { BRIEF_ROUNDS = 3, BRIEF_TOO_LONG = 1 << 30 };
 static_assert(BRIEF_GROUP == 1 << BRIEF_ROUNDS, "a group is a node of the fold");
 
 /* Behind the digests, for each group but the first: a byte of size, and so many bytes. */
@@ -14,7 +14,7 @@ static const uint8_t *betweens(const struct vtree_page *page)
     return (const uint8_t *)(page->digests + page->slots);
 }
 
-static size_t group_count(const struct vtree_page *page)
+size_t vtree_brief_groups(const struct vtree_page *page)
 {
     return page->slots - 1;
 }
@@ -27,6 +27,14 @@ static size_t telling_size(kv_slice before, kv_slice key)
     while (same < before.size && a[same] == b[same])
         same++;
     return same + 1;
+}
+
+static uint8_t *put_between(uint8_t *end, kv_slice before, kv_slice key)
+{
+    size_t telling = telling_size(before, key);
+    *end++ = (uint8_t)telling;
+    memcpy(end, key.data, telling);
+    return end + telling;
 }
 
 /* The bytes for all betweens; 0: too many for one of them. */
@@ -64,11 +72,8 @@ struct vtree_page *vtree_brief_make(const struct vtree_page *page)
         brief->digests[1 + group] = vtree_page_slot(page, BRIEF_ROUNDS, group, &width).digest;
         if (group == 0)
             continue;
-        kv_slice key = vtree_page_key(page, group * BRIEF_GROUP);
-        size_t telling = telling_size(vtree_page_key(page, group * BRIEF_GROUP - 1), key);
-        *end++ = (uint8_t)telling;
-        memcpy(end, key.data, telling);
-        end += telling;
+        end = put_between(end, vtree_page_key(page, group * BRIEF_GROUP - 1),
+                          vtree_page_key(page, group * BRIEF_GROUP));
     }
     return brief;
 }
@@ -78,7 +83,7 @@ size_t vtree_brief_find(const struct vtree_page *page, kv_slice key, kv_slice *f
     const uint8_t *end = betweens(page);
     size_t group = 0;
     *from = kv_bytes(NULL, 0);
-    while (group + 1 < group_count(page)) {
+    while (group + 1 < vtree_brief_groups(page)) {
         kv_slice next = kv_bytes(end + 1, *end);
         if (kv_compare(key, next) < 0)
             break;
@@ -114,11 +119,68 @@ static uint32_t fold_height(size_t leaves)
 uint64_t vtree_brief_refold(struct vtree_page *page)
 {
     vmap_node nodes[BRIEF_GROUPS_MAX];
-    size_t groups = group_count(page);
+    size_t groups = vtree_brief_groups(page);
     for (size_t group = 0; group < groups; group++) {
         size_t size = vtree_brief_group_size(page, group);
         nodes[group] = (vmap_node){ page->digests[1 + group], size, fold_height(size) };
     }
     page->digests[0] = vmap_fold(nodes, groups).digest;
     return groups - 1;
+}
+
+/* The bytes for the betweens of groups of `leaves` but the first; BRIEF_TOO_LONG. */
+static size_t leaves_size(const struct vtree_entries *leaves)
+{
+    size_t size = 0;
+    for (size_t i = BRIEF_GROUP; i < leaves->count; i += BRIEF_GROUP) {
+        size_t telling = telling_size(leaves->keys[i - 1], leaves->keys[i]);
+        if (telling > BRIEF_BETWEEN_MAX)
+            return BRIEF_TOO_LONG;
+        size += 1 + telling;
+    }
+    return size;
+}
+
+/* Bytes of the betweens of groups 1 to `last`. */
+static size_t betweens_until(const struct vtree_page *page, size_t last)
+{
+    const uint8_t *end = betweens(page);
+    for (size_t group = 1; group <= last; group++)
+        end += 1 + *end;
+    return (size_t)(end - betweens(page));
+}
+
+struct vtree_page *vtree_brief_change(const struct vtree_page *old, size_t group,
+                                      const struct vtree_entries *leaves, uint64_t *inner_count)
+{
+    size_t groups = group + (leaves->count + BRIEF_GROUP - 1) / BRIEF_GROUP;
+    size_t kept = betweens_until(old, leaves->count > 0 ? group : group - 1);
+    size_t more = leaves_size(leaves);
+    if (groups > BRIEF_GROUPS_MAX || more == BRIEF_TOO_LONG)
+        return NULL;
+    size_t size = sizeof(*old) + (1 + groups) * sizeof(vmap_digest) + kept + more;
+    struct vtree_page *page = malloc(size);
+    if (page == NULL)
+        return NULL;
+    memset(page, 0, sizeof(*page));
+    atomic_init(&page->references, 1);
+    page->count = (uint32_t)(group * BRIEF_GROUP + leaves->count);
+    page->slots = (uint32_t)(1 + groups);
+    page->size = (uint32_t)size;
+    page->map = old->map;
+    memcpy(page->digests + 1, old->digests + 1, group * sizeof(vmap_digest));
+    uint8_t *end = (uint8_t *)(page->digests + page->slots);
+    memcpy(end, betweens(old), kept);
+    end += kept;
+    for (size_t i = 0; i < leaves->count; i += BRIEF_GROUP) {
+        vmap_node nodes[BRIEF_GROUP];
+        size_t some = vtree_brief_group_size(page, group + i / BRIEF_GROUP);
+        memcpy(nodes, leaves->nodes + i, some * sizeof(*nodes));
+        page->digests[1 + group + i / BRIEF_GROUP] = vmap_fold(nodes, some).digest;
+        *inner_count += some - 1;
+        if (i > 0)
+            end = put_between(end, leaves->keys[i - 1], leaves->keys[i]);
+    }
+    *inner_count += vtree_brief_refold(page);
+    return page;
 }

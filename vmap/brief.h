@@ -35,6 +35,7 @@ struct vtree_page *vtree_brief_make(const struct vtree_page *page);
  * the first group. */
 size_t vtree_brief_find(const struct vtree_page *page, kv_slice key, kv_slice *from);
 
+size_t vtree_brief_groups(const struct vtree_page *page);
 size_t vtree_brief_group_size(const struct vtree_page *page, size_t group);
 const vmap_digest *vtree_brief_group(const struct vtree_page *page, size_t group);
 
@@ -42,5 +43,12 @@ const vmap_digest *vtree_brief_group(const struct vtree_page *page, size_t group
 void vtree_brief_set(struct vtree_page *page, size_t group, const vmap_digest *digest);
 /* Then fold the groups again; answers the inner digests computed. */
 uint64_t vtree_brief_refold(struct vtree_page *page);
+
+/* A brief page as `old` up to `group`, which is not the first, and from there on of `leaves`,
+ * none of whose keys is less than that group's `from`. NULL when it has no brief form or
+ * memory is short. `inner_count` grows by the digests computed. */
+struct vtree_page *vtree_brief_change(const struct vtree_page *old, size_t group,
+                                      const struct vtree_entries *leaves,
+                                      uint64_t *inner_count);
 
 #endif /* VMAP_BRIEF_H */

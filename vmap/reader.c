@@ -374,23 +374,36 @@ static kv_code load_page(struct vtree_reader *reader, const struct vtree_top *to
     return code;
 }
 
-kv_code vtree_reader_group(struct vtree_reader *reader, const struct vtree_top *top,
-                           const struct vtree_page *page, size_t group, kv_slice from,
-                           struct vtree_entries **out, kv_status *status)
+/* Whether leaves that begin with those of `group` fold to the digests of `count` groups. */
+static bool groups_fold(const struct vtree_page *page, size_t group, size_t count,
+                        const vmap_node *leaves)
+{
+    vmap_node nodes[BRIEF_GROUP];
+    for (size_t i = group; i < group + count; i++) {
+        size_t size = vtree_brief_group_size(page, i);
+        memcpy(nodes, leaves, size * sizeof(*nodes));
+        if (memcmp(vmap_fold(nodes, size).digest.bytes, vtree_brief_group(page, i)->bytes,
+                   VMAP_DIGEST_SIZE) != 0)
+            return false;
+        leaves += size;
+    }
+    return true;
+}
+
+kv_code vtree_reader_groups(struct vtree_reader *reader, const struct vtree_top *top,
+                            const struct vtree_page *page, size_t group, size_t count,
+                            kv_slice from, struct vtree_entries **out, kv_status *status)
 {
     struct vtree_entries *entries = &reader->entries;
-    vmap_node nodes[BRIEF_GROUP];
-    size_t size = vtree_brief_group_size(page, group);
+    size_t size = (count - 1) * BRIEF_GROUP + vtree_brief_group_size(page, group + count - 1);
     vtree_arena_reset(&reader->arena);
     entries->count = 0;
     kv_code code = gather_leaves(reader, top, from, size, entries, status);
     if (code != KV_OK)
         return code;
-    memcpy(nodes, entries->nodes, entries->count * sizeof(*nodes));
-    atomic_fetch_add_explicit(&reader->store->inner_digests, size - 1, memory_order_relaxed);
-    if (entries->count != size ||
-        memcmp(vmap_fold(nodes, size).digest.bytes, vtree_brief_group(page, group)->bytes,
-               VMAP_DIGEST_SIZE) != 0)
+    atomic_fetch_add_explicit(&reader->store->inner_digests, size - count,
+                              memory_order_relaxed);
+    if (entries->count != size || !groups_fold(page, group, count, entries->nodes))
         return page_damaged(top, 0, from, status);
     *out = entries;
     return KV_OK;

@@ -66,13 +66,14 @@ KV_MUST_CHECK kv_code vtree_reader_page_or_brief(struct vtree_reader *reader,
                                                  kv_slice first, const vmap_node *node,
                                                  struct vtree_page **out, kv_status *status);
 
-/* The leaves of a brief page's group that begins at the first key >= `from`, checked against
- * the group's digest. They last until the next call with this reader. */
-KV_MUST_CHECK kv_code vtree_reader_group(struct vtree_reader *reader,
-                                         const struct vtree_top *top,
-                                         const struct vtree_page *page, size_t group,
-                                         kv_slice from, struct vtree_entries **out,
-                                         kv_status *status);
+/* The leaves of `count` groups of a brief page from `group` on, which begins at the first key
+ * >= `from`, checked against the groups' digests. They last until the next call with this
+ * reader. */
+KV_MUST_CHECK kv_code vtree_reader_groups(struct vtree_reader *reader,
+                                          const struct vtree_top *top,
+                                          const struct vtree_page *page, size_t group,
+                                          size_t count, kv_slice from,
+                                          struct vtree_entries **out, kv_status *status);
 
 /* A level-1 page from the record of its entries alone; KV_NOT_FOUND when that
  * is absent or stale. */

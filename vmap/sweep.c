@@ -118,9 +118,8 @@ static bool note_page(struct sweep *sweep, struct vtree_entries *list, kv_slice 
     return copy.data != NULL && vtree_entries_add(list, copy, node);
 }
 
-/* Take a finished page into the cache and the list. */
-static kv_code list_page(struct sweep *sweep, struct vtree_page *page, kv_slice first,
-                         kv_status *status)
+kv_code sweep_list_page(struct sweep *sweep, struct vtree_page *page, kv_slice first,
+                        kv_status *status)
 {
     vmap_node node = vtree_page_node(page);
     page->map = sweep->top->map;
@@ -131,8 +130,7 @@ static kv_code list_page(struct sweep *sweep, struct vtree_page *page, kv_slice 
     return noted ? KV_OK : no_memory(status);
 }
 
-/* Fold the pages that keep their shape. */
-static kv_code finish_refolds(struct sweep *sweep, kv_status *status)
+kv_code sweep_finish_refolds(struct sweep *sweep, kv_status *status)
 {
     kv_code code = KV_OK;
     for (size_t i = 0; i < sweep->refold_count; i++)
@@ -144,8 +142,8 @@ static kv_code finish_refolds(struct sweep *sweep, kv_status *status)
     }
     for (size_t i = 0; i < sweep->refold_count; i++) {
         if (code == KV_OK)
-            code = list_page(sweep, sweep->refolds[i].page,
-                             vtree_page_key(sweep->refolds[i].page, 0), status);
+            code = sweep_list_page(sweep, sweep->refolds[i].page,
+                                   vtree_page_key(sweep->refolds[i].page, 0), status);
         else
             vtree_page_release(sweep->refolds[i].page);
     }
@@ -153,18 +151,17 @@ static kv_code finish_refolds(struct sweep *sweep, kv_status *status)
     return code;
 }
 
-/* Make a page of what is open. */
-static kv_code close_page(struct sweep *sweep, kv_status *status)
+kv_code sweep_close_page(struct sweep *sweep, kv_status *status)
 {
     if (sweep->open.count == 0)
         return KV_OK;
-    kv_code code = finish_refolds(sweep, status);
+    kv_code code = sweep_finish_refolds(sweep, status);
     struct vtree_page *page = NULL;
     if (code == KV_OK)
         page =
             vtree_page_make(sweep->level, &sweep->open, sweep->open_old, &sweep->inner_digests);
     if (code == KV_OK)
-        code = page != NULL ? list_page(sweep, page, vtree_page_key(page, 0), status)
+        code = page != NULL ? sweep_list_page(sweep, page, vtree_page_key(page, 0), status)
                             : no_memory(status);
     if (sweep->level == 0 && sweep->open.count > sweep->longest)
         sweep->longest = sweep->open.count;
@@ -180,7 +177,7 @@ static kv_code append(struct sweep *sweep, kv_slice key, const vmap_node *node, 
     if (may_cut && sweep->open.count > 0) {
         sweep->rank_digests++;
         if (vmap_rank(key, sweep->top->page_bits) > sweep->level) {
-            kv_code code = close_page(sweep, status);
+            kv_code code = sweep_close_page(sweep, status);
             if (code != KV_OK)
                 return code;
         }
@@ -188,9 +185,8 @@ static kv_code append(struct sweep *sweep, kv_slice key, const vmap_node *node, 
     return vtree_entries_add(&sweep->open, key, node) ? KV_OK : no_memory(status);
 }
 
-/* Fill in what an edit needs of the entry that it meets (NULL: none). */
-static kv_code meet(struct sweep *sweep, struct vtree_edit *edit, const vmap_node *entry,
-                    kv_status *status)
+kv_code sweep_meet(struct sweep *sweep, struct vtree_edit *edit, const vmap_node *entry,
+                   kv_status *status)
 {
     edit->existed = entry != NULL;
     if (entry != NULL)
@@ -209,7 +205,7 @@ static kv_code meet(struct sweep *sweep, struct vtree_edit *edit, const vmap_nod
 
 static kv_code insert(struct sweep *sweep, struct vtree_edit *edit, kv_status *status)
 {
-    kv_code code = meet(sweep, edit, NULL, status);
+    kv_code code = sweep_meet(sweep, edit, NULL, status);
     if (code != KV_OK || !edit->present)
         return code;
     return append(sweep, edit->key, &edit->node, true, status);
@@ -238,9 +234,7 @@ static bool only_replaces(struct sweep *sweep, const struct sweep_item *item,
     return true;
 }
 
-/* Have the item's page leave the cache, now or when others need it no more; true: now, and
- * nobody else has it. */
-static bool let_go(const struct sweep *sweep, const struct sweep_item *item)
+bool sweep_let_go(const struct sweep *sweep, const struct sweep_item *item)
 {
     if (sweep->exclusive && vtree_cache_claim(sweep->reader->store->cache, item->page))
         return true;
@@ -251,7 +245,8 @@ static bool let_go(const struct sweep *sweep, const struct sweep_item *item)
 /* The item's page to change: itself, or a copy. NULL: out of memory. */
 static struct vtree_page *own_page(const struct sweep *sweep, const struct sweep_item *item)
 {
-    return let_go(sweep, item) ? vtree_page_hold(item->page) : vtree_page_copy(item->page);
+    return sweep_let_go(sweep, item) ? vtree_page_hold(item->page)
+                                     : vtree_page_copy(item->page);
 }
 
 static kv_code replace_entries(struct sweep *sweep, const struct sweep_item *item,
@@ -259,10 +254,10 @@ static kv_code replace_entries(struct sweep *sweep, const struct sweep_item *ite
 {
     size_t count = item->end - item->begin;
     const uint32_t *places = sweep->places + sweep->place_count;
-    kv_code code = close_page(sweep, status);
+    kv_code code = sweep_close_page(sweep, status);
     for (size_t i = 0; code == KV_OK && i < count; i++) {
         vmap_node old = vtree_page_entry(item->page, places[i]);
-        code = meet(sweep, &edits[item->begin + i], &old, status);
+        code = sweep_meet(sweep, &edits[item->begin + i], &old, status);
     }
     if (code != KV_OK)
         return code;
@@ -274,66 +269,7 @@ static kv_code replace_entries(struct sweep *sweep, const struct sweep_item *ite
     sweep->refolds[sweep->refold_count] = (struct vtree_refold){ .page = page, .count = count };
     sweep->refold_begin[sweep->refold_count++] = sweep->place_count;
     sweep->place_count += count;
-    return sweep->refold_count == SWEEP_REFOLDS ? finish_refolds(sweep, status) : KV_OK;
-}
-
-/* Give a group of `page` the nodes of its edits, from edits[*edit] on; KV_NOT_FOUND: not all
- * of them replace a value. */
-static kv_code replace_in_group(struct sweep *sweep, const struct sweep_item *item,
-                                struct vtree_page *page, struct vtree_edit *edits, size_t *edit,
-                                kv_status *status)
-{
-    kv_slice from;
-    struct vtree_entries *leaves;
-    size_t place = 0, group = vtree_brief_find(page, edits[*edit].key, &from);
-    kv_code code = vtree_reader_group(sweep->reader, sweep->top, page, group,
-                                      group == 0 ? item->first : from, &leaves, status);
-    if (code != KV_OK)
-        return code;
-    do {
-        struct vtree_edit *here = &edits[*edit];
-        int order = -1;
-        while (place < leaves->count &&
-               (order = kv_compare(leaves->keys[place], here->key)) < 0)
-            place++;
-        if (order != 0 || !here->present)
-            return KV_NOT_FOUND;
-        here->old = leaves->nodes[place];
-        leaves->nodes[place] = here->node;
-        (*edit)++;
-    } while (*edit < item->end && vtree_brief_find(page, edits[*edit].key, &from) == group);
-    vmap_node node = vmap_fold(leaves->nodes, leaves->count);
-    sweep->inner_digests += leaves->count - 1;
-    vtree_brief_set(page, group, &node.digest);
-    return KV_OK;
-}
-
-/* Change values in a page that is there in brief; KV_NOT_FOUND: the edits are not only such.
- */
-static kv_code replace_in_brief(struct sweep *sweep, const struct sweep_item *item,
-                                struct vtree_edit *edits, kv_status *status)
-{
-    kv_code code = KV_OK;
-    struct vtree_page *page = vtree_page_copy(item->page);
-    if (page == NULL)
-        return no_memory(status);
-    for (size_t edit = item->begin; code == KV_OK && edit < item->end;)
-        code = replace_in_group(sweep, item, page, edits, &edit, status);
-    for (size_t edit = item->begin; code == KV_OK && edit < item->end; edit++) {
-        vmap_node old = edits[edit].old;
-        code = meet(sweep, &edits[edit], &old, status);
-    }
-    if (code == KV_OK)
-        code = close_page(sweep, status);
-    if (code == KV_OK)
-        code = finish_refolds(sweep, status);
-    if (code != KV_OK) {
-        vtree_page_release(page);
-        return code;
-    }
-    let_go(sweep, item);
-    sweep->inner_digests += vtree_brief_refold(page);
-    return list_page(sweep, page, item->first, status);
+    return sweep->refold_count == SWEEP_REFOLDS ? sweep_finish_refolds(sweep, status) : KV_OK;
 }
 
 /* Merge a page's entries with its edits into the open page. */
@@ -342,7 +278,7 @@ static kv_code merge_entries(struct sweep *sweep, const struct sweep_item *item,
 {
     const struct vtree_page *page = item->page;
     size_t edit = item->begin;
-    kv_code code = item->join ? KV_OK : close_page(sweep, status);
+    kv_code code = item->join ? KV_OK : sweep_close_page(sweep, status);
     for (size_t i = 0; code == KV_OK && i < page->count; i++) {
         kv_slice key = vtree_page_key(page, i);
         int order = -1;
@@ -356,7 +292,7 @@ static kv_code merge_entries(struct sweep *sweep, const struct sweep_item *item,
         vmap_node node = vtree_page_entry(page, i);
         if (edit < item->end && order == 0) {
             struct vtree_edit *here = &edits[edit++];
-            code = meet(sweep, here, &node, status);
+            code = sweep_meet(sweep, here, &node, status);
             if (!here->present) {
                 *reshaped = true;
                 continue;
@@ -415,7 +351,7 @@ static size_t gather_changes(struct sweep *sweep, const struct sweep_item *item,
 static kv_code change_page(struct sweep *sweep, const struct sweep_item *item,
                            struct vtree_edit *edits, size_t count, kv_status *status)
 {
-    kv_code code = close_page(sweep, status);
+    kv_code code = sweep_close_page(sweep, status);
     size_t next = 0;
     for (size_t i = item->begin; code == KV_OK && i < item->end; i++) {
         /* The gathered changes keep the edits' order, but lack the idle ones. */
@@ -423,7 +359,7 @@ static kv_code change_page(struct sweep *sweep, const struct sweep_item *item,
         bool gathered = next < count && change->node == &edits[i].node;
         bool met = gathered && change->what != PAGE_INSERT;
         vmap_node old = vtree_page_entry(item->page, met ? change->index : 0);
-        code = meet(sweep, &edits[i], met ? &old : NULL, status);
+        code = sweep_meet(sweep, &edits[i], met ? &old : NULL, status);
         next += gathered;
     }
     if (code != KV_OK)
@@ -432,7 +368,7 @@ static kv_code change_page(struct sweep *sweep, const struct sweep_item *item,
         vtree_page_change(item->page, sweep->changes, count, &sweep->inner_digests);
     if (page == NULL)
         return no_memory(status);
-    let_go(sweep, item);
+    sweep_let_go(sweep, item);
     if (page->count > sweep->longest)
         sweep->longest = page->count;
     /* It is folded already, but has its place behind those that are not. */
@@ -440,7 +376,7 @@ static kv_code change_page(struct sweep *sweep, const struct sweep_item *item,
         sweep->place_count = 0;
     sweep->refolds[sweep->refold_count] = (struct vtree_refold){ .page = page };
     sweep->refold_begin[sweep->refold_count++] = sweep->place_count;
-    return sweep->refold_count == SWEEP_REFOLDS ? finish_refolds(sweep, status) : KV_OK;
+    return sweep->refold_count == SWEEP_REFOLDS ? sweep_finish_refolds(sweep, status) : KV_OK;
 }
 
 static kv_code sweep_item(struct sweep *sweep, struct sweep_item *item, bool joined,
@@ -452,7 +388,7 @@ static kv_code sweep_item(struct sweep *sweep, struct sweep_item *item, bool joi
     sweep->consumed_count++;
     if (vtree_page_is_brief(item->page)) {
         kv_code code = alone && item->end > item->begin
-                           ? replace_in_brief(sweep, item, edits, status)
+                           ? sweep_brief(sweep, item, edits, status)
                            : KV_NOT_FOUND;
         if (code != KV_NOT_FOUND)
             return code;
@@ -467,7 +403,7 @@ static kv_code sweep_item(struct sweep *sweep, struct sweep_item *item, bool joi
     size_t changes = alone ? gather_changes(sweep, item, edits) : 0;
     if (changes > 0)
         return change_page(sweep, item, edits, changes, status);
-    let_go(sweep, item);
+    sweep_let_go(sweep, item);
     kv_code code = merge_entries(sweep, item, edits, &reshaped, status);
     if (code == KV_OK && sweep->level == 1 && reshaped &&
         !note_page(sweep, &sweep->dropped, item->first, &item->node))
@@ -561,9 +497,9 @@ kv_code sweep_run(struct sweep *sweep, struct sweep_item *items, size_t item_cou
     for (size_t i = 0; item_count == 0 && code == KV_OK && i < edit_count; i++)
         code = insert(sweep, &edits[i], status);
     if (code == KV_OK)
-        code = close_page(sweep, status);
+        code = sweep_close_page(sweep, status);
     if (code == KV_OK)
-        code = finish_refolds(sweep, status);
+        code = sweep_finish_refolds(sweep, status);
     if (code == KV_OK)
         code = compare_pages(sweep, status);
     return code;
@@ -575,6 +511,7 @@ void sweep_clear(struct sweep *sweep)
     vtree_entries_clear(&sweep->consumed);
     vtree_entries_clear(&sweep->made);
     vtree_entries_clear(&sweep->dropped);
+    vtree_entries_clear(&sweep->tail);
     for (size_t i = 0; i < sweep->refold_count; i++)
         vtree_page_release(sweep->refolds[i].page);
     free(sweep->places);

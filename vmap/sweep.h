@@ -58,6 +58,7 @@ struct sweep {
     size_t refold_count;
     uint32_t *places; /* of edits in their pages */
     size_t place_count, place_capacity;
+    struct vtree_entries tail;         /* of a page that is there in brief */
     struct vtree_page_change *changes; /* of one page */
     size_t change_capacity;
 };
@@ -71,5 +72,25 @@ KV_MUST_CHECK kv_code sweep_run(struct sweep *sweep, struct sweep_item *items,
                                 kv_status *status);
 /* Frees everything but `out`. */
 void sweep_clear(struct sweep *sweep);
+
+/* ---- Pieces of a sweep --------------------------------------------------- */
+
+/* Apply edits, at least one, to a page that is there in brief and that no other joins.
+ * KV_NOT_FOUND: it has to be read whole. */
+KV_MUST_CHECK kv_code sweep_brief(struct sweep *sweep, const struct sweep_item *item,
+                                  struct vtree_edit *edits, kv_status *status);
+
+/* Make a page of what is open; and fold the pages that keep their shape. */
+KV_MUST_CHECK kv_code sweep_close_page(struct sweep *sweep, kv_status *status);
+KV_MUST_CHECK kv_code sweep_finish_refolds(struct sweep *sweep, kv_status *status);
+/* Take a finished page into the cache and the list. */
+KV_MUST_CHECK kv_code sweep_list_page(struct sweep *sweep, struct vtree_page *page,
+                                      kv_slice first, kv_status *status);
+/* Have the item's page leave the cache, now or when others need it no more; true: now, and
+ * nobody else has it. */
+bool sweep_let_go(const struct sweep *sweep, const struct sweep_item *item);
+/* Fill in what an edit needs of the entry that it meets (NULL: none). */
+KV_MUST_CHECK kv_code sweep_meet(struct sweep *sweep, struct vtree_edit *edit,
+                                 const vmap_node *entry, kv_status *status);
 
 #endif /* VMAP_SWEEP_H */
