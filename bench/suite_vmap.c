@@ -6,6 +6,8 @@
  *   update, insert, delete   the same, of one kind
  *   build                from nothing to `keys` pairs, `changes` at a time
  *   get, get_old         newest values; values at a version 15 commits back
+ *   near_raw             a seek and 7 steps in the plain store: what a change of a value has
+ *                        to read when its page is not in the cache, and no more
  *   prove, prove_absent, prove_old, check   proofs made, proofs checked
  *   verify               every digest again from the pairs
  *   open, open_cold      the state opened and closed; its database too, and one proof
@@ -44,7 +46,7 @@
 extern char **environ;
 
 enum { KEY_SIZE = 32, VALUE_SIZE_MAX = 4096, MAP_PREFIX_SIZE = 4 };
-enum { LOAD_COMMIT = 100000, SAMPLE = 200 };
+enum { LOAD_COMMIT = 100000, SAMPLE = 200, NEAR_STEPS = 7 };
 enum { METRIC_LEAF, METRIC_INNER, METRIC_RANK, METRIC_MISSES, METRIC_NEED, METRICS };
 
 /* While loading, no page that is needed leaves the cache: a pair takes at most half of this. */
@@ -605,6 +607,29 @@ static kv_code get_run(bench_thread *thread, kv_status *status)
     return KV_OK;
 }
 
+/* A pair and those behind it, in the order of their keys, as a commit reads them. */
+static kv_code near_run(bench_thread *thread, kv_status *status)
+{
+    const struct vmap_bench *bench = state_of(thread->process);
+    uint64_t random = bench_random_seed(thread), bytes = 0;
+    kv_iter *iter;
+    kv_code code = kv_iter_open(bench->space, NULL, NULL, &iter, status);
+    while (code == KV_OK && bench_next(thread)) {
+        struct bench_key key;
+        make_key(&key, any_number(bench, &random));
+        bool on = kv_iter_seek(iter, raw_key(&key));
+        for (int i = 0; on && i < NEAR_STEPS; i++) {
+            bytes += kv_iter_value(iter).size;
+            on = kv_iter_next(iter);
+        }
+        code = kv_iter_status(iter, status);
+    }
+    kv_iter_close(iter);
+    if (code == KV_OK && bytes == 0)
+        return kv_fail(status, KV_INTERNAL, "nothing was read");
+    return code;
+}
+
 /* A view of the oldest kept version, some commits back. */
 static kv_code setup_old(bench_process *process, kv_status *status)
 {
@@ -912,6 +937,8 @@ static const bench_workload workloads[] = {
                    NULL),
     STATE_WORKLOAD("get_raw", "the same reads from the plain store", "get", read_operations,
                    get_run, setup_full_raw, NULL),
+    STATE_WORKLOAD("near_raw", "seeks and 7 steps in the plain store", "seek", read_operations,
+                   near_run, setup_full_raw, NULL),
     STATE_WORKLOAD("get_old", "reads at a version 15 commits back", "get", read_operations,
                    get_run, setup_old, NULL),
     STATE_WORKLOAD("prove", "proofs of keys that are there", "proof", prove_operations,
