@@ -2,7 +2,7 @@
  * cache.h - pages in memory under a byte budget, found by level and digest.
  * Private. Thread-safe. When room is needed, retired pages go first, then those
  * of level 0, unless the others take three quarters of the room. Those of level 0 leave
- * their brief form behind, which goes once it leaves whole pages less than an eighth.
+ * their brief form behind, which goes once it leaves whole pages less than a sixteenth.
  */
 #ifndef VMAP_CACHE_H
 #define VMAP_CACHE_H
