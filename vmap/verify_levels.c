@@ -26,16 +26,17 @@ static void hex(const uint8_t *bytes, size_t size, char *out)
 
 static void key_text(kv_slice key, char out[2 * SHOWN_KEY + 4])
 {
-    bool whole = key.size <= SHOWN_KEY;
-    hex(key.data, whole ? key.size : SHOWN_KEY, out);
-    strcat(out, whole ? "" : "..");
+    size_t shown = key.size <= SHOWN_KEY ? key.size : SHOWN_KEY;
+    hex(key.data, shown, out);
+    if (shown < key.size)
+        memcpy(out + 2 * shown, "..", sizeof(".."));
 }
 
 static void node_text(const vmap_node *node, char out[NODE_TEXT_SIZE])
 {
     char digest[2 * SHOWN_DIGEST + 1];
     if (node == NULL) {
-        strcpy(out, "no page");
+        memcpy(out, "no page", sizeof("no page"));
         return;
     }
     hex(node->digest.bytes, SHOWN_DIGEST, digest);

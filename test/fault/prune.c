@@ -149,7 +149,17 @@ static struct left count_left(const struct subject *subject)
 static bool retry_completes(struct subject *subject, const struct left *wanted)
 {
     kv_status status = KV_STATUS_INIT;
-    need(state_prune(subject->state, KEPT, &status), &status, "the next state_prune");
+    kv_code code = state_prune(subject->state, KEPT, &status);
+    if (code == KV_READ_ONLY) { /* a write failed, and none are taken until it is opened anew */
+        if ((kv_driver_find(subject->name)->caps & KV_CAP_DURABLE) == 0)
+            return true;
+        need(state_close(subject->state, &status), &status, "state_close");
+        need(kv_close(subject->db, &status), &status, "kv_close");
+        subject->db = NULL;
+        open_subject(subject);
+        code = state_prune(subject->state, KEPT, &status);
+    }
+    need(code, &status, "the next state_prune");
     need(state_settle(subject->state, &status), &status, "the next state_settle");
     struct left left = count_left(subject);
     bool good = records_history_exact(subject->db, subject->state) &&
