@@ -31,7 +31,8 @@ with tempfile.TemporaryDirectory() as folder:
     subprocess.run([STATEKV, "import", "--db", db, *small, "ibc", folder + "/pairs.tsv"], check=True,
                    stdout=subprocess.DEVNULL)
     server = subprocess.Popen(["prlimit", "--nofile=%d:%d" % (FILES, FILES), STATEKV, "serve", "--db",
-                               db, *small, "--laddr", "tcp://127.0.0.1:0", "--log-level", "none"],
+                               db, *small, "--laddr", "tcp://127.0.0.1:0", "--log-level", "none",
+                               "--set", "query.header_timeout=100s"],
                               stdout=subprocess.PIPE)
     host, port = server.stdout.readline().decode().split("tcp://")[1].strip().split(":")
     good = http.client.HTTPConnection(host, int(port), timeout=20)
