@@ -43,8 +43,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 enum { KEY_SIZE = 32, VALUE_SIZE_MAX = 4096, MAP_PREFIX_SIZE = 4 };
 enum { LOAD_COMMIT = 100000, SAMPLE = 200, NEAR_STEPS = 7 };
 enum { METRIC_LEAF, METRIC_INNER, METRIC_RANK, METRIC_MISSES, METRIC_NEED, METRICS };
