@@ -35,7 +35,11 @@ static kv_code take_number(struct state *self, uint32_t *number, kv_status *stat
     struct meta_head head = self->head;
     pthread_mutex_unlock(&self->lock);
     head.map_next = self->map_next + 1;
+    uint8_t key[META_KEY_SIZE];
     kv_code code = kv_batch_new(self->store.db, &batch, status);
+    if (code == KV_OK)
+        kv_batch_put(batch, self->store.meta, meta_key_building(key, self->map_next),
+                     kv_bytes(NULL, 0));
     if (code == KV_OK)
         code = state_write_meta(self, batch, &head, NULL, status);
     if (code == KV_OK)
@@ -50,16 +54,22 @@ static kv_code take_number(struct state *self, uint32_t *number, kv_status *stat
     return KV_OK;
 }
 
-/* Whether `number` was given, and belongs to no version's map, nor did. */
-static bool is_free(struct state *self, uint32_t number)
+/* KV_NOT_FOUND: `number` was not given to be built, or is a version's by now, or dropped. */
+static kv_code find_building(struct state *self, uint32_t number, kv_status *status)
 {
+    uint8_t key[META_KEY_SIZE];
+    kv_value record = KV_VALUE_INIT;
+    bool dropped = false;
     pthread_mutex_lock(&self->lock);
-    bool is = number > 0 && number < self->head.map_next &&
-              meta_version_find_id(self->newest->info, number) == NULL;
     for (size_t i = 0; i < self->dropped_count; i++)
-        is = is && self->dropped[i].map != number;
+        dropped = dropped || self->dropped[i].map == number;
     pthread_mutex_unlock(&self->lock);
-    return is;
+    if (dropped)
+        return KV_NOT_FOUND;
+    kv_code code =
+        kv_get(self->store.meta, NULL, meta_key_building(key, number), &record, status);
+    kv_value_release(&record);
+    return code;
 }
 
 /* Whoever made its pages before did not end it, and may have meant other ones. */
@@ -81,7 +91,9 @@ kv_code state_build_open(struct state *self, unsigned page_bits, uint32_t *numbe
     if (code == KV_OK && (page_bits < VMAP_PAGE_BITS_MIN || page_bits > VMAP_PAGE_BITS_MAX))
         code = kv_fail(status, KV_INVALID, "page_bits is %u, not %u to %u", page_bits,
                        VMAP_PAGE_BITS_MIN, VMAP_PAGE_BITS_MAX);
-    if (code == KV_OK && *number != 0 && !is_free(self, *number))
+    if (code == KV_OK && *number != 0)
+        code = find_building(self, *number, status);
+    if (code == KV_NOT_FOUND)
         code = kv_fail(status, KV_CONFLICT, "map number %u is not one that is being built",
                        *number);
     if (code == KV_OK)
@@ -119,12 +131,12 @@ void state_build_close(state_build *build)
 kv_code state_build_drop(struct state *self, uint32_t number, kv_status *status)
 {
     uint8_t key[META_KEY_SIZE];
-    if (!is_free(self, number))
-        return KV_OK;
-    kv_code code =
-        kv_put(self->store.meta, meta_key_dropped(key, number), kv_bytes("\0", 1), 0, status);
+    kv_code code = find_building(self, number, status);
+    if (code == KV_OK)
+        code = kv_put(self->store.meta, meta_key_dropped(key, number), kv_bytes("\0", 1), 0,
+                      status);
     if (code != KV_OK)
-        return code;
+        return code == KV_NOT_FOUND ? KV_OK : code;
     pthread_mutex_lock(&self->lock);
     bool pushed = state_push_dropped(self, number, 0);
     pthread_mutex_unlock(&self->lock);

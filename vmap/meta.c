@@ -5,7 +5,6 @@
 #include <string.h>
 
 static const char version_prefix[] = "version/";
-static const char dropped_prefix[] = "dropped/";
 
 kv_slice meta_key_head(void)
 {
@@ -25,12 +24,22 @@ kv_slice meta_key_version(uint8_t key[META_KEY_SIZE], uint64_t version)
     return kv_bytes(key, sizeof(version_prefix) - 1 + sizeof(big));
 }
 
-kv_slice meta_key_dropped(uint8_t key[META_KEY_SIZE], uint32_t map)
+static kv_slice key_of_map(uint8_t key[META_KEY_SIZE], kv_slice prefix, uint32_t map)
 {
     uint32_t big = __builtin_bswap32(map);
-    memcpy(key, dropped_prefix, sizeof(dropped_prefix) - 1);
-    memcpy(key + sizeof(dropped_prefix) - 1, &big, sizeof(big));
-    return kv_bytes(key, sizeof(dropped_prefix) - 1 + sizeof(big));
+    memcpy(key, prefix.data, prefix.size);
+    memcpy(key + prefix.size, &big, sizeof(big));
+    return kv_bytes(key, prefix.size + sizeof(big));
+}
+
+kv_slice meta_key_building(uint8_t key[META_KEY_SIZE], uint32_t map)
+{
+    return key_of_map(key, kv_text("building/"), map);
+}
+
+kv_slice meta_key_dropped(uint8_t key[META_KEY_SIZE], uint32_t map)
+{
+    return key_of_map(key, kv_text("dropped/"), map);
 }
 
 /* ---- Head --------------------------------------------------------------- */

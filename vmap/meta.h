@@ -1,9 +1,11 @@
 /*
  * meta.h - what a state keeps about itself: the head, one record per kept
- * version, one per dropped map that is not cleaned up yet. Private.
+ * version, one per map that is being built, one per dropped map that is not cleaned up
+ * yet. Private.
  *
  *     state    "head"                  -> struct meta_head
  *              "version/" be64 version -> struct meta_version
+ *              "building/" be32 map    -> nothing: it has records, and no version has it
  *              "dropped/" be32 map     -> varint: the last version that has it
  *              "removed"               -> varint: history records that upkeep has removed
  *
@@ -55,6 +57,7 @@ struct meta_version {
 kv_slice meta_key_head(void);
 kv_slice meta_key_removed(void);
 kv_slice meta_key_version(uint8_t key[META_KEY_SIZE], uint64_t version);
+kv_slice meta_key_building(uint8_t key[META_KEY_SIZE], uint32_t map);
 kv_slice meta_key_dropped(uint8_t key[META_KEY_SIZE], uint32_t map);
 
 bool meta_head_encode(const struct meta_head *head, struct vtree_buffer *out);

@@ -130,6 +130,7 @@ static kv_code remove_map(struct state *self, kv_batch *batch, uint32_t map)
                 return code;
         }
     }
+    kv_batch_delete(batch, self->store.meta, meta_key_building(key, map));
     kv_batch_delete(batch, self->store.meta, meta_key_dropped(key, map));
     kv_code code = kv_batch_commit(batch, 0, NULL);
     if (code == KV_OK)

@@ -204,7 +204,7 @@ kv_code verify_end(struct verification *check, kv_status *status)
     return code == KV_OK && !check->view->historic ? check_entries(check, status) : code;
 }
 
-/* Whether the newest version has the map, or it waits for its removal. */
+/* Whether the newest version has the map, or it is being built, or waits for its removal. */
 static kv_code find_map(const state_view *view, const kv_read *read, uint32_t map,
                         kv_status *status)
 {
@@ -212,8 +212,10 @@ static kv_code find_map(const state_view *view, const kv_read *read, uint32_t ma
     kv_value value = KV_VALUE_INIT;
     if (meta_version_find_id(view->moment->info, map) != NULL)
         return KV_OK;
-    kv_code code =
-        kv_get(view->self->store.meta, read, meta_key_dropped(key, map), &value, status);
+    kv_space *meta = view->self->store.meta;
+    kv_code code = kv_get(meta, read, meta_key_building(key, map), &value, status);
+    if (code == KV_NOT_FOUND)
+        code = kv_get(meta, read, meta_key_dropped(key, map), &value, status);
     kv_value_release(&value);
     return code;
 }

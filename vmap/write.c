@@ -165,6 +165,17 @@ static void write_dropped(struct state *self, kv_batch *batch, const struct meta
     }
 }
 
+/* Maps that the newest version lacks are not being built from here on. */
+static void write_built(struct state *self, kv_batch *batch, const struct meta_version *info)
+{
+    for (size_t i = 0; i < info->count; i++) {
+        uint8_t key[META_KEY_SIZE];
+        uint32_t map = info->maps[i].top.map;
+        if (meta_version_find_id(self->newest->info, map) == NULL)
+            kv_batch_delete(batch, self->store.meta, meta_key_building(key, map));
+    }
+}
+
 kv_code state_write_end(struct state *self, kv_batch *batch, struct meta_head *head,
                         const struct meta_version *info, kv_status *status)
 {
@@ -180,6 +191,7 @@ kv_code state_write_end(struct state *self, kv_batch *batch, struct meta_head *h
     if (code != KV_OK)
         return code;
     write_dropped(self, batch, info);
+    write_built(self, batch, info);
     code = state_write_back(self, batch, false, &written, status);
     return code == KV_OK ? state_write_meta(self, batch, head, info, status) : code;
 }
