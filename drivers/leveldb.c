@@ -211,10 +211,10 @@ static kv_code level_open(kv_db *db, const kv_options *options, kv_status *statu
         char *error = NULL;
         self->level =
             leveldb_open(self->options, self->view == NULL ? db->dir : self->view, &error);
+        /* The engine may tell of the suspect record, but not in which file it is. */
         if (error != NULL && suspect.code != KV_OK &&
             engine_error_code(leveldb_errors, error) == suspect.code)
-            kv_fail(status, suspect.code, "%s",
-                    suspect.message); /* the engine says not where */
+            kv_fail(status, suspect.code, "%s", suspect.message);
         code = settle(db, error, status);
     }
     if (code != KV_OK)

@@ -28,19 +28,6 @@ static kv_code options_check(kv_txn_options *options, kv_status *status)
     return KV_OK;
 }
 
-int txn_mutex_init(pthread_mutex_t *mutex)
-{
-    pthread_mutexattr_t attributes;
-    int failed = pthread_mutexattr_init(&attributes);
-    if (failed != 0)
-        return failed;
-    failed = pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);
-    if (failed == 0)
-        failed = pthread_mutex_init(mutex, &attributes);
-    pthread_mutexattr_destroy(&attributes);
-    return failed;
-}
-
 kv_code kv_txn_manager_open(kv_db *db, const kv_txn_options *options, kv_txn_manager **out,
                             kv_status *status)
 {
@@ -62,7 +49,7 @@ kv_code kv_txn_manager_open(kv_db *db, const kv_txn_options *options, kv_txn_man
         code = oracle_init(&manager->oracle, status);
     if (code == KV_OK && (code = lock_table_init(&manager->locks, status)) != KV_OK)
         oracle_free(&manager->oracle);
-    if (code == KV_OK && txn_mutex_init(&manager->spare_mutex) != 0) {
+    if (code == KV_OK && kv_mutex_init(&manager->spare_mutex) != 0) {
         lock_table_free(&manager->locks);
         oracle_free(&manager->oracle);
         code = kv_fail(status, KV_NO_MEMORY, "no memory for a mutex");

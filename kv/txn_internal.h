@@ -5,6 +5,7 @@
 #ifndef KV_TXN_INTERNAL_H
 #define KV_TXN_INTERNAL_H
 
+#include "kv/mutex.h"
 #include "kv/txn.h"
 
 #include <pthread.h>
@@ -211,10 +212,6 @@ struct kv_txn {
     uint64_t serial; /* of the newest savepoint */
     unsigned iterators;
 };
-
-/* A mutex that is held for moments: who finds it taken looks for a while, and only then
- * sleeps. 0, or what pthread_mutex_init answers. */
-KV_MUST_CHECK int txn_mutex_init(pthread_mutex_t *mutex);
 
 /* Make room for one more of `size` bytes in an array that doubles. */
 KV_MUST_CHECK kv_code txn_grow(void *array, size_t count, size_t *room, size_t size,

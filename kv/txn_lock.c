@@ -68,7 +68,7 @@ kv_code lock_table_init(struct lock_table *table, kv_status *status)
 {
     *table = (struct lock_table){ 0 };
     for (size_t i = 0; i < LOCK_STRIPES; i++) {
-        if (txn_mutex_init(&table->stripes[i].mutex) == 0)
+        if (kv_mutex_init(&table->stripes[i].mutex) == 0)
             continue;
         while (i-- > 0)
             pthread_mutex_destroy(&table->stripes[i].mutex);

@@ -15,7 +15,7 @@ struct oracle_record {
 
 kv_code oracle_init(struct oracle *oracle, kv_status *status)
 {
-    if (txn_mutex_init(&oracle->commit) != 0)
+    if (kv_mutex_init(&oracle->commit) != 0)
         return kv_fail(status, KV_NO_MEMORY, "no memory for a mutex");
     return KV_OK;
 }

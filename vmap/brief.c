@@ -50,21 +50,32 @@ static size_t betweens_size(const struct vtree_page *page)
     return size;
 }
 
+/* A brief page with nothing behind its header yet. NULL: out of memory. */
+static struct vtree_page *brief_allocate(size_t count, size_t groups, size_t betweens_size)
+{
+    size_t size =
+        sizeof(struct vtree_page) + (1 + groups) * sizeof(vmap_digest) + betweens_size;
+    struct vtree_page *page = malloc(size);
+    if (page == NULL)
+        return NULL;
+    memset(page, 0, sizeof(*page));
+    atomic_init(&page->references, 1);
+    page->count = (uint32_t)count;
+    page->slots = (uint32_t)(1 + groups);
+    page->size = (uint32_t)size;
+    return page;
+}
+
 struct vtree_page *vtree_brief_make(const struct vtree_page *page)
 {
     size_t groups = (page->count + BRIEF_GROUP - 1) / BRIEF_GROUP, width;
     if (page->level != 0 || groups < BRIEF_GROUPS_MIN || groups > BRIEF_GROUPS_MAX)
         return NULL;
     size_t between = betweens_size(page);
-    size_t size = sizeof(*page) + (1 + groups) * sizeof(vmap_digest) + between;
-    struct vtree_page *brief = between > 0 ? malloc(size) : NULL;
+    struct vtree_page *brief =
+        between > 0 ? brief_allocate(page->count, groups, between) : NULL;
     if (brief == NULL)
         return NULL;
-    memset(brief, 0, sizeof(*brief));
-    atomic_init(&brief->references, 1);
-    brief->count = page->count;
-    brief->slots = (uint32_t)(1 + groups);
-    brief->size = (uint32_t)size;
     brief->map = page->map;
     brief->digests[0] = *vtree_page_digest(page);
     uint8_t *end = (uint8_t *)(brief->digests + brief->slots);
@@ -110,19 +121,13 @@ void vtree_brief_set(struct vtree_page *page, size_t group, const vmap_digest *d
     page->digests[1 + group] = *digest;
 }
 
-/* Rounds that fold `leaves` of height 0 into one. */
-static uint32_t fold_height(size_t leaves)
-{
-    return leaves <= 1 ? 0 : 64u - (uint32_t)__builtin_clzll(leaves - 1);
-}
-
 uint64_t vtree_brief_refold(struct vtree_page *page)
 {
     vmap_node nodes[BRIEF_GROUPS_MAX];
     size_t groups = vtree_brief_groups(page);
     for (size_t group = 0; group < groups; group++) {
         size_t size = vtree_brief_group_size(page, group);
-        nodes[group] = (vmap_node){ page->digests[1 + group], size, fold_height(size) };
+        nodes[group] = (vmap_node){ page->digests[1 + group], size, vtree_fold_height(size) };
     }
     page->digests[0] = vmap_fold(nodes, groups).digest;
     return groups - 1;
@@ -158,15 +163,10 @@ struct vtree_page *vtree_brief_change(const struct vtree_page *old, size_t group
     size_t more = leaves_size(leaves);
     if (groups > BRIEF_GROUPS_MAX || more == BRIEF_TOO_LONG)
         return NULL;
-    size_t size = sizeof(*old) + (1 + groups) * sizeof(vmap_digest) + kept + more;
-    struct vtree_page *page = malloc(size);
+    struct vtree_page *page =
+        brief_allocate(group * BRIEF_GROUP + leaves->count, groups, kept + more);
     if (page == NULL)
         return NULL;
-    memset(page, 0, sizeof(*page));
-    atomic_init(&page->references, 1);
-    page->count = (uint32_t)(group * BRIEF_GROUP + leaves->count);
-    page->slots = (uint32_t)(1 + groups);
-    page->size = (uint32_t)size;
     page->map = old->map;
     memcpy(page->digests + 1, old->digests + 1, group * sizeof(vmap_digest));
     uint8_t *end = (uint8_t *)(page->digests + page->slots);

@@ -1,6 +1,7 @@
 /* cache.c - pages in memory under a byte budget. */
 #include "vmap/cache.h"
 
+#include "kv/mutex.h"
 #include "vmap/brief.h"
 
 #include <pthread.h>
@@ -245,25 +246,12 @@ static void make_room(struct vtree_cache *cache, struct shard *shard)
     }
 }
 
-/* A lock that is held for so short that waiting awake is cheaper than sleeping. */
-static bool lock_init(pthread_mutex_t *lock)
-{
-    pthread_mutexattr_t kind;
-    pthread_mutexattr_init(&kind);
-#ifdef PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
-    pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ADAPTIVE_NP);
-#endif
-    bool made = pthread_mutex_init(lock, &kind) == 0;
-    pthread_mutexattr_destroy(&kind);
-    return made;
-}
-
 static bool shard_init(struct shard *shard)
 {
     struct slot *slots = calloc(SLOTS_FIRST, sizeof(*slots));
     atomic_init(&shard->slots, NULL);
     atomic_init(&shard->slot_count, SLOTS_FIRST);
-    if (slots == NULL || !lock_init(&shard->lock)) {
+    if (slots == NULL || kv_mutex_init(&shard->lock) != 0) {
         free(slots);
         return false;
     }

@@ -127,12 +127,6 @@ static size_t first_base(const struct vtree_page *page)
     return page->slots - page->count;
 }
 
-/* Rounds that fold `leaves` of height 0 into one. */
-static uint32_t fold_height(uint64_t leaves)
-{
-    return leaves <= 1 ? 0 : 64u - (uint32_t)__builtin_clzll(leaves - 1);
-}
-
 /* The node in place `index` of fold round `round`, whose slots start at `base`.
  */
 static vmap_node slot_node(const struct vtree_page *page, size_t base, unsigned round,
@@ -146,7 +140,7 @@ static vmap_node slot_node(const struct vtree_page *page, size_t base, unsigned 
     } else {
         uint64_t left = page->count - ((uint64_t)index << round);
         node.size = left < (UINT64_C(1) << round) ? left : UINT64_C(1) << round;
-        node.height = fold_height(node.size);
+        node.height = vtree_fold_height(node.size);
     }
     return node;
 }
@@ -183,7 +177,7 @@ static void slot_fold(struct vtree_page *page, size_t base, size_t above, unsign
     } else {
         uint64_t rest = page->count - ((uint64_t)index << (round + 1));
         size = rest < (UINT64_C(2) << round) ? rest : UINT64_C(2) << round;
-        height = fold_height(size);
+        height = vtree_fold_height(size);
     }
     vmap_inner_queue_add(queue, height, size, &page->digests[left], &page->digests[left + 1],
                          &page->digests[above + index]);
@@ -507,12 +501,12 @@ vmap_node vtree_page_entry(const struct vtree_page *page, size_t index)
 
 vmap_node vtree_page_node(const struct vtree_page *page)
 {
-    return slot_node(page, 0, fold_height(page->count), 0);
+    return slot_node(page, 0, vtree_fold_height(page->count), 0);
 }
 
 unsigned vtree_page_rounds(const struct vtree_page *page)
 {
-    return fold_height(page->count);
+    return vtree_fold_height(page->count);
 }
 
 vmap_node vtree_page_slot(const struct vtree_page *page, unsigned round, size_t index,

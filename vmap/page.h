@@ -99,6 +99,12 @@ static inline const vmap_digest *vtree_page_digest(const struct vtree_page *page
     return &page->digests[0];
 }
 
+/* Rounds that fold `leaves` of height 0 into one. */
+static inline uint32_t vtree_fold_height(uint64_t leaves)
+{
+    return leaves <= 1 ? 0 : 64u - (uint32_t)__builtin_clzll(leaves - 1);
+}
+
 /* Rounds of the page's fold, and its node in place `index` after `round` of
  * them; `width` gets how many nodes that round leaves. */
 unsigned vtree_page_rounds(const struct vtree_page *page);
