@@ -216,16 +216,33 @@ static kv_code set_all(const struct globals *globals, kv_code code, kv_options *
     return code;
 }
 
-kv_code command_db_options(const struct globals *globals, const char *db, kv_options **out,
-                           kv_status *status)
+/* Take engine and folder from a "BACKEND:DIR". */
+static kv_code set_db(kv_options *options, const char *db, kv_status *status)
 {
     char *backend = NULL;
     const char *dir = NULL;
-    *out = NULL;
     kv_code code = split(db, ':', &backend, &dir, status);
     if (code == KV_OK)
-        code = kv_options_new(backend, dir, command_tables, out, status);
+        code = kv_options_set(options, "db_backend", backend, status);
+    if (code == KV_OK)
+        code = kv_options_set(options, "db_dir", dir, status);
     free(backend);
+    return code;
+}
+
+kv_code command_db_options(const struct globals *globals, const char *db, kv_options **out,
+                           kv_status *status)
+{
+    kv_code code = KV_OK;
+    *out = NULL;
+    if (globals->config == NULL)
+        code = kv_options_new("memory", "", command_tables, out, status);
+    else
+        code = kv_options_load(globals->config, command_tables, out, status);
+    if (code == KV_IO || code == KV_NOT_FOUND)
+        code = status->code = KV_INVALID; /* a bad input, and no fault of the store */
+    if (code == KV_OK && db != NULL)
+        code = set_db(*out, db, status);
     return set_all(globals, code, out, status);
 }
 
@@ -235,23 +252,7 @@ kv_code command_all_options(const struct globals *globals, kv_options **out, kv_
     if (globals->config == NULL && globals->db == NULL)
         return kv_fail(status, KV_INVALID,
                        "no database named: give --db BACKEND:DIR or --config FILE");
-    if (globals->config == NULL)
-        return command_db_options(globals, globals->db, out, status);
-
-    kv_code code = kv_options_load(globals->config, command_tables, out, status);
-    if (code == KV_IO || code == KV_NOT_FOUND)
-        code = status->code = KV_INVALID; /* a bad input, and no fault of the store */
-    if (code == KV_OK && globals->db != NULL) {
-        char *backend = NULL;
-        const char *dir = NULL;
-        code = split(globals->db, ':', &backend, &dir, status);
-        if (code == KV_OK)
-            code = kv_options_set(*out, "db_backend", backend, status);
-        if (code == KV_OK)
-            code = kv_options_set(*out, "db_dir", dir, status);
-        free(backend);
-    }
-    return set_all(globals, code, out, status);
+    return command_db_options(globals, globals->db, out, status);
 }
 
 void command_block_ends(sigset_t *ends)

@@ -82,7 +82,7 @@ extern const kv_option_table *const command_tables[];
 /* The options that --config, --db and --set make, with every table known. */
 KV_MUST_CHECK kv_code command_all_options(const struct globals *globals, kv_options **out,
                                           kv_status *status);
-/* The same with `db`, a "BACKEND:DIR", in place of --config and --db. */
+/* The same with `db`, a "BACKEND:DIR", in place of --db. */
 KV_MUST_CHECK kv_code command_db_options(const struct globals *globals, const char *db,
                                          kv_options **out, kv_status *status);
 /* Open the database that the global options name. */

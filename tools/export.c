@@ -67,11 +67,18 @@ static kv_code export_all(state_view *view, const char *map, bool json, kv_statu
 {
     vmap_iter *iter = NULL;
     struct text line = TEXT_INIT;
+    struct progress progress;
+    uint64_t done = 0;
     kv_code code = state_view_iter_open(view, map, NULL, &iter, status);
     if (code != KV_OK)
-        return code;
-    for (bool on = vmap_iter_first(iter); on && ferror(stdout) == 0; on = vmap_iter_next(iter))
+        return state_place_named(code, status);
+    progress_start_beside(&progress, "exporting");
+    for (bool on = vmap_iter_first(iter); on && ferror(stdout) == 0;
+         on = vmap_iter_next(iter)) {
         print(&line, json, vmap_iter_key(iter), vmap_iter_value(iter));
+        progress_show(&progress, ++done, 0);
+    }
+    progress_end(&progress);
     code = vmap_iter_status(iter, status);
     vmap_iter_close(iter);
     text_clear(&line);

@@ -13,8 +13,8 @@ struct input {
     size_t map_size;
 };
 
-/* Map the file at `path`, which must not shrink meanwhile; "-" is standard input, kept in a
- * temporary file first. */
+/* Map the file at `path`, which must not shrink meanwhile; "-" is standard input. What is no
+ * file is kept in a temporary one first. */
 KV_MUST_CHECK kv_code input_open(struct input *input, const char *path, kv_status *status);
 void input_close(struct input *input);
 

@@ -34,7 +34,7 @@ static kv_code check_pair(kv_space *space, const kv_read *read, kv_slice key, kv
         struct text hex = TEXT_INIT;
         text_encode(&hex, key, true);
         code = kv_fail(status, KV_CORRUPT, "space %s, key %s: a walk finds it, a get finds %s",
-                       kv_space_name(space), hex.data,
+                       spaces_shown(kv_space_name(space)), hex.data,
                        code == KV_OK ? "another value" : "nothing");
         text_clear(&hex);
     }
@@ -70,13 +70,13 @@ static void print(bool json, const char *space, const struct figures *figures)
     if (json) {
         struct json out;
         json_start(&out, stdout);
-        json_text(&out, "space", space);
+        json_text(&out, "space", spaces_shown(space));
         json_number(&out, "pairs", figures->pairs);
         json_number(&out, "bytes", figures->bytes);
         json_end(&out);
     } else {
-        printf("%-24s %12" PRIu64 " pairs %16" PRIu64 " bytes\n", space, figures->pairs,
-               figures->bytes);
+        printf("%-24s %12" PRIu64 " pairs %16" PRIu64 " bytes\n", spaces_shown(space),
+               figures->pairs, figures->bytes);
     }
 }
 

@@ -1,5 +1,6 @@
 /* kv_compact.c - statekv kv compact: give back the room of what was deleted. */
 #include "tools/commands.h"
+#include "tools/kv_place.h"
 #include "tools/output.h"
 #include "tools/spaces.h"
 
@@ -44,9 +45,7 @@ static void find_size(void *context, const kv_stat *stat)
 static kv_code compact_one(kv_db *db, const char *name, kv_status *status)
 {
     kv_space *space = NULL;
-    kv_code code = kv_space_open(db, name, 0, &space, status);
-    if (code == KV_NOT_FOUND)
-        return kv_fail(status, code, "%s: no space called %s", kv_db_dir(db), name);
+    kv_code code = place_space(db, name, 0, &space, status);
     return code == KV_OK ? kv_compact(space, NULL, status) : code;
 }
 
@@ -57,8 +56,11 @@ static kv_code compact_all(kv_db *db, kv_status *status)
     kv_code code = spaces_list(&spaces, db, status);
     progress_start(&progress, "compacting");
     for (size_t i = 0; code == KV_OK && i < spaces.count; i++) {
+        kv_space *space = NULL;
         progress_show(&progress, i, spaces.count);
-        code = compact_one(db, spaces.names[i], status);
+        code = kv_space_open(db, spaces.names[i], 0, &space, status);
+        if (code == KV_OK)
+            code = kv_compact(space, NULL, status);
     }
     progress_end(&progress);
     spaces_clear(&spaces);

@@ -25,6 +25,10 @@ extern const struct argp place_argp;
 /* The same and one argument, KEY. */
 extern const struct argp place_key_argp;
 
+/* Open the space that --space SPACE names, where \\xNN stands for a byte as in keys. */
+KV_MUST_CHECK kv_code place_space(kv_db *db, const char *name, unsigned flags, kv_space **out,
+                                  kv_status *status);
+
 /* Open the database and the space; with KV_CREATE make what is missing. */
 KV_MUST_CHECK kv_code place_open(struct place *place, const struct globals *globals,
                                  unsigned flags, kv_status *status);

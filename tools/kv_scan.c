@@ -100,15 +100,19 @@ static kv_code walk(const struct scan *scan, const kv_range *range, bool json,
 {
     const kv_read read = { .no_cache = true };
     kv_iter *iter = NULL;
+    struct progress progress;
+    uint64_t done = 0;
     kv_code code = kv_iter_open(scan->place.space, &read, range, &iter, status);
     if (code != KV_OK)
         return code;
-    uint64_t left = scan->count;
+    progress_start_beside(&progress, "scanning");
     bool on = scan->reverse ? kv_iter_last(iter) : kv_iter_first(iter);
-    while (on && left-- > 0 && ferror(stdout) == 0) {
+    while (on && done < scan->count && ferror(stdout) == 0) {
         print(scan, json, kv_iter_key(iter), kv_iter_value(iter));
+        progress_show(&progress, ++done, 0);
         on = scan->reverse ? kv_iter_prev(iter) : kv_iter_next(iter);
     }
+    progress_end(&progress);
     code = kv_iter_status(iter, status);
     kv_iter_close(iter);
     return code;

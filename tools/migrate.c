@@ -67,7 +67,8 @@ static error_t parse(int key, char *argument, struct argp_state *parser)
         migrate->to_name = argument;
         return 0;
     case ARGP_KEY_END:
-        if (migrate->from_name == NULL || migrate->to_name == NULL)
+        if (migrate->from_name == NULL || strchr(migrate->from_name, ':') == NULL ||
+            migrate->to_name == NULL || strchr(migrate->to_name, ':') == NULL)
             command_usage(parser, "give --from and --to, each BACKEND:DIR");
         return 0;
     default:
@@ -82,7 +83,8 @@ static const struct argp argp = {
     "Copy every space of a database to another folder or engine, then read both sides whole "
     "and compare them by a digest of all pairs per space. The source is never changed. An "
     "interrupted copy carries a mark and goes on where it stood when the same command is run "
-    "again. Room on the target's disk is checked first.\v"
+    "again. Room on the target's disk is checked first. The tables of --config and --set tune "
+    "both sides.\v"
     "Point db_backend and db_dir at the copy only after this ended with status 0.\n\n"
     "Example: statekv migrate --from leveldb:data --to rocksdb:data.rocksdb",
     NULL,
@@ -305,7 +307,7 @@ static void print_digest(bool json, const char *name, const struct digest *diges
     if (json) {
         struct json out;
         json_start(&out, stdout);
-        json_text(&out, "space", name);
+        json_text(&out, "space", spaces_shown(name));
         json_number(&out, "pairs", digest->pairs);
         json_number(&out, "bytes", digest->bytes);
         json_digest(&out, "sha256", sha256);
@@ -315,7 +317,7 @@ static void print_digest(bool json, const char *name, const struct digest *diges
     struct text hex = TEXT_INIT;
     text_encode_digest(&hex, sha256);
     printf("%s %12" PRIu64 " pairs %16" PRIu64 " bytes  %s\n", hex.data, digest->pairs,
-           digest->bytes, name);
+           digest->bytes, spaces_shown(name));
     text_clear(&hex);
 }
 
@@ -336,7 +338,7 @@ static kv_code compare_space(const struct migrate *migrate, struct progress *pro
         return kv_fail(status, KV_CORRUPT,
                        "space %s: the copy differs (%" PRIu64 " pairs, %" PRIu64
                        " copied); remove %s and copy again",
-                       name, from.pairs, to.pairs, migrate->to_name);
+                       spaces_shown(name), from.pairs, to.pairs, migrate->to_name);
     print_digest(migrate->json, name, &from);
     return KV_OK;
 }

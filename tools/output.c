@@ -140,6 +140,12 @@ void progress_start(struct progress *progress, const char *what)
                                    .terminal = isatty(STDERR_FILENO) == 1 };
 }
 
+void progress_start_beside(struct progress *progress, const char *what)
+{
+    progress_start(progress, what);
+    progress->terminal = progress->terminal && isatty(STDOUT_FILENO) == 0;
+}
+
 double progress_seconds(const struct progress *progress)
 {
     return (double)(now_ms() - progress->start_ms) / 1000;

@@ -44,6 +44,8 @@ struct progress {
 enum { PROGRESS_PAUSE_MS = 100 }; /* between two drawings */
 
 void progress_start(struct progress *progress, const char *what);
+/* The same for a command that prints meanwhile: nothing where both are one terminal. */
+void progress_start_beside(struct progress *progress, const char *what);
 /* `total` 0: not known. */
 void progress_show(struct progress *progress, uint64_t done, uint64_t total);
 void progress_end(struct progress *progress);

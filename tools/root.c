@@ -71,6 +71,7 @@ static int run(struct globals *globals, int argc, char **argv)
     kv_code code = state_place_view(&place, globals, root.version, &status);
     if (code == KV_OK && root.map != NULL) {
         code = state_view_root(place.view, root.map, &digest, &status);
+        code = state_place_named(code, &status);
         if (code == KV_OK)
             print_one(&digest, &root, state_view_version(place.view), globals->json);
     } else if (code == KV_OK) {

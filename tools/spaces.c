@@ -1,6 +1,8 @@
 /* spaces.c - the names of a database's spaces. */
 #include "tools/spaces.h"
 
+#include "tools/text.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +33,14 @@ kv_code spaces_list(struct spaces *spaces, kv_db *db, kv_status *status)
     if (code != KV_OK)
         spaces_clear(spaces);
     return code;
+}
+
+const char *spaces_shown(const char *name)
+{
+    static struct text shown;
+    shown.size = 0;
+    text_encode(&shown, kv_text(name), false);
+    return shown.data;
 }
 
 void spaces_clear(struct spaces *spaces)

@@ -12,4 +12,7 @@ struct spaces {
 KV_MUST_CHECK kv_code spaces_list(struct spaces *spaces, kv_db *db, kv_status *status);
 void spaces_clear(struct spaces *spaces);
 
+/* A name as people and JSON can read it: a static text, as --space takes it. */
+const char *spaces_shown(const char *name);
+
 #endif /* TOOLS_SPACES_H */

@@ -12,12 +12,14 @@ kv_code state_place_open(struct state_place *place, const struct globals *global
     kv_code code = command_all_options(globals, &place->options, status);
     if (code == KV_OK)
         code = kv_open(place->options, flags, &place->db, status);
-    if (code == KV_OK)
-        code = state_open(place->db, place->options, flags, &place->state, status);
+    if (code != KV_OK)
+        return code;
+    kv_status why = KV_STATUS_INIT;
+    code = state_open(place->db, place->options, flags, &place->state, &why);
     if (code == KV_NOT_FOUND)
-        kv_fail(status, code, "%s: holds no state; statekv import makes one",
-                kv_options_dir(place->options));
-    return code;
+        return kv_fail(status, code, "%s:%s: holds no state; statekv import makes one",
+                       kv_options_backend(place->options), kv_options_dir(place->options));
+    return code == KV_OK ? KV_OK : kv_fail(status, code, "%s", why.message);
 }
 
 kv_code state_place_view(struct state_place *place, const struct globals *globals,
@@ -27,6 +29,11 @@ kv_code state_place_view(struct state_place *place, const struct globals *global
     if (code == KV_OK)
         code = state_view_open(place->state, version, &place->view, status);
     return code;
+}
+
+kv_code state_place_named(kv_code code, kv_status *status)
+{
+    return code == KV_NOT_FOUND ? (status->code = KV_INVALID) : code;
 }
 
 int state_place_close(struct state_place *place, kv_code code, kv_status *status, int done)

@@ -21,6 +21,10 @@ KV_MUST_CHECK kv_code state_place_open(struct state_place *place, const struct g
 KV_MUST_CHECK kv_code state_place_view(struct state_place *place, const struct globals *globals,
                                        uint64_t version, kv_status *status);
 
+/* The code of a call that took the name of a map from the command line: one that is not there
+ * is a bad input, and no fault of the store. */
+kv_code state_place_named(kv_code code, kv_status *status);
+
 /* Close all, keeping the first fault; the exit status, `done` if all went well. */
 int state_place_close(struct state_place *place, kv_code code, kv_status *status, int done);
 

@@ -6,6 +6,7 @@ other=$([ "$driver" = leveldb ] && echo rocksdb || echo leveldb)
 db=(--db "$driver:$tmp/data")
 
 run 0 statekv kv put "${db[@]}" key value
+refused 3 'holds no state; statekv import' statekv root "${db[@]}"
 printf '6b31\t7631\n6b32\t7632\n' >"$tmp/good.tsv"
 run 0 statekv import "${db[@]}" bank "$tmp/good.tsv"
 before=$(statekv kv scan "${db[@]}"; statekv root "${db[@]}"; statekv versions "${db[@]}")
@@ -61,6 +62,13 @@ touch "$tmp/file"
 refused 2 "$tmp/file" statekv kv put --db "$driver:$tmp/file" key value
 unchanged
 
+# Spaces.
+refused 2 'no space called none; statekv' statekv kv get "${db[@]}" --space none key
+refused 2 'no space called none; statekv' statekv kv compact "${db[@]}" --space none
+refused 2 '--space: the backslash' statekv kv put "${db[@]}" --space '\q' key value
+refused 2 'has no NUL' statekv kv put "${db[@]}" --space 'a\x00b' key value
+unchanged
+
 # Keys.
 refused 2 'key' statekv kv put "${db[@]}" '' value
 refused 2 'key' statekv kv put "${db[@]}" "$(head -c 65536 /dev/zero | tr '\0' k)" value
@@ -84,6 +92,10 @@ refused 2 'a/b' statekv import "${db[@]}" a/b "$tmp/good.tsv"
 refused 2 '--batch 0' statekv import "${db[@]}" --batch 0 bank "$tmp/good.tsv"
 refused 2 '--format xml' statekv import "${db[@]}" --format xml bank "$tmp/good.tsv"
 unchanged
+
+# A pipe by a path is read as one; a folder is none.
+run 0 statekv import --db "$other:$tmp/piped" bank <(cat "$tmp/good.tsv")
+refused 2 'is a folder' statekv import "${db[@]}" bank "$tmp"
 
 # JSON.
 bad_json() { # TEXT MESSAGE
@@ -113,8 +125,8 @@ unchanged
 # Versions and proofs.
 refused 2 '9' statekv root "${db[@]}" --version 9
 refused 2 '--version x' statekv root "${db[@]}" --version x
-refused 3 'none' statekv root "${db[@]}" none
-refused 3 'none' statekv export "${db[@]}" none
+refused 2 'none' statekv root "${db[@]}" none
+refused 2 'none' statekv export "${db[@]}" none
 refused 2 'none' statekv prove "${db[@]}" none key
 app_hash=$(statekv root "${db[@]}" --json | jq -r .app_hash)
 statekv prove "${db[@]}" bank k1 >"$tmp/proof"

@@ -8,6 +8,14 @@ for page in commands.md options.md man; do
     run 0 diff -ru "$top/docs/$page" "$tmp/docs/$page" ||
         echo "$page is old: run tools/documents $build/tools/statekv"
 done
+# Nothing that a command says of its own is lost on the way.
+while read -r line; do
+    grep -qF -- "$line" "$top/docs/commands.md" || fail "commands.md lacks: $line"
+done < <(for name in migrate export "kv stats" verify; do
+    # shellcheck disable=SC2086 # two words where there are two
+    COLUMNS=80 statekv $name --help | sed '/^ Options of every command:$/,/^$/d' |
+        grep -vE -- '^$|--help |--usage |^Mandatory or|^for any corr'
+done)
 # Every option that a page or a help text names can be set.
 "$build/tools/statekv" options | grep -oE '^[a-z]+\.[a-z._]+' >"$tmp/options"
 named=$(cat "$top"/README.md "$top"/docs/*.md "$top"/docs/*/*.md "$tmp"/docs/man/*.1 |

@@ -52,7 +52,16 @@ same "as JSON" "$out" '{"key":"a2","value":"a2-value"}'
 run 0 statekv kv scan "${db[@]}" --hex --prefix 00ff --keys
 same "a hex prefix" "$out" 00ff5c09
 refused 2 '--prefix goes without' statekv kv scan "${db[@]}" --prefix a --first b
-refused 3 'no space called none' statekv kv scan "${db[@]}" --space none
+refused 2 'no space called none' statekv kv scan "${db[@]}" --space none
+
+# A space's name is any bytes, printed as it is typed.
+run 0 statekv kv put "${db[@]}" --space '\x0a\xff\\' k v
+run 0 statekv kv check "${db[@]}"
+has "a space's name" "$out" '\x0a\xff\\ '
+run 0 statekv kv check "${db[@]}" --json
+same "a space's name as JSON" "$(jq -r .space <<<"$out" | head -n 1)" '\x0a\xff\\'
+run 0 statekv kv get "${db[@]}" --space '\x0a\xff\\' k
+same "a value there" "$out" v
 
 # Looking after it.
 run 0 statekv kv stats "${db[@]}" --json

@@ -17,6 +17,9 @@ run 0 statekv verify --db "$to"
 refused 2 'holds data' statekv migrate --from "$from" --to "$to"
 refused 3 "$tmp/none" statekv migrate --from "$1:$tmp/none" --to "$2:$tmp/x"
 refused 2 '--from' statekv migrate --to "$to"
+refused 2 'BACKEND:DIR' statekv migrate --from "$from" --to ''
+printf '[kv.%s]\nno_such = 1\n' "$2" >"$tmp/tuned.toml"
+refused 2 'tuned.toml:2' statekv migrate --config "$tmp/tuned.toml" --from "$from" --to "$to"
 
 # Too little room on the target's disk: refused before anything is written there.
 mkdir "$tmp/small"

@@ -27,6 +27,8 @@ same "keys" "$(jq '.["bank.keys"]' <<<"$out")" 6
 refused 2 '--keep' statekv prune "${db[@]}"
 run 0 statekv prune "${db[@]}" --keep 2
 same "what is left" "$out" 'versions 4 to 5'
+run 0 statekv state stats "${db[@]}" --json
+same "records that nothing needs" "$(jq .history_garbage <<<"$out")" 0
 refused 2 '4' statekv root "${db[@]}" --version 3
 run 0 statekv root "${db[@]}" --version 4
 run 0 statekv verify "${db[@]}"
