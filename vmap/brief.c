@@ -1,6 +1,8 @@
 /* brief.c - what a level-0 page leaves behind in the cache when it has to go. */
 #include "vmap/brief.h"
 
+#include "vmap/page_memory.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +57,7 @@ static struct vtree_page *brief_allocate(size_t count, size_t groups, size_t bet
 {
     size_t size =
         sizeof(struct vtree_page) + (1 + groups) * sizeof(vmap_digest) + betweens_size;
-    struct vtree_page *page = malloc(size);
+    struct vtree_page *page = vtree_page_memory_take(&size);
     if (page == NULL)
         return NULL;
     memset(page, 0, sizeof(*page));

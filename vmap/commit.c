@@ -64,9 +64,7 @@ static kv_code commit_map(struct state *self, vmap *map, struct meta_map *out, k
         .want_old_values = keep->history,
         .exclusive = !keep->history && !state_has_views(self),
     };
-    kv_code code = vtree_update_run(&update, status);
-    if (code == KV_OK)
-        code = state_write_update(self, batch, &update, keep, status);
+    kv_code code = state_write_update(self, batch, &update, keep, status);
     if (code == KV_OK)
         out->top = update.top;
     vtree_update_clear(&update);

@@ -2,6 +2,7 @@
 #include "vmap/page.h"
 
 #include "vmap/digest.h"
+#include "vmap/page_memory.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -244,7 +245,7 @@ static struct vtree_page *page_allocate(unsigned level, size_t count, size_t key
     size_t size = keys_at(&head) + keys_size;
     if (size > UINT32_MAX)
         return NULL;
-    struct vtree_page *page = malloc(size);
+    struct vtree_page *page = vtree_page_memory_take(&size);
     if (page == NULL)
         return NULL;
     memcpy(page, &head, sizeof(head));
@@ -255,7 +256,8 @@ static struct vtree_page *page_allocate(unsigned level, size_t count, size_t key
 
 struct vtree_page *vtree_page_copy(const struct vtree_page *page)
 {
-    struct vtree_page *copy = malloc(page->size);
+    size_t size = page->size;
+    struct vtree_page *copy = vtree_page_memory_take(&size);
     if (copy == NULL)
         return NULL;
     memcpy(copy + 1, page + 1, page->size - sizeof(*page));
@@ -481,7 +483,7 @@ void vtree_page_release(struct vtree_page *page)
 {
     if (page != NULL &&
         atomic_fetch_sub_explicit(&page->references, 1, memory_order_acq_rel) == 1)
-        free(page);
+        vtree_page_memory_give(page, page->size);
 }
 
 /* ---- Reading ------------------------------------------------------------ */

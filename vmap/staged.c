@@ -179,9 +179,7 @@ static kv_code part_apply(struct state *self, const struct part *part, struct me
             .want_old_values = keep.history,
             .exclusive = !keep.history && !state_has_views(self),
         };
-        code = vtree_update_run(&update, status);
-        if (code == KV_OK)
-            code = state_write_update(self, batch, &update, &keep, status);
+        code = state_write_update(self, batch, &update, &keep, status);
         map->top = update.top;
         info->history_records += keep.records;
         vtree_update_clear(&update);

@@ -142,10 +142,10 @@ struct state_keep {
     uint64_t records; /* out: history records written */
 };
 
-/* Add to `batch` what an update found. */
+/* Run an update, and add to `batch` what it finds. */
 KV_MUST_CHECK kv_code state_write_update(struct state *self, kv_batch *batch,
-                                         const struct vtree_update *update,
-                                         struct state_keep *keep, kv_status *status);
+                                         struct vtree_update *update, struct state_keep *keep,
+                                         kv_status *status);
 /* Add head and, if not NULL, a version's record. */
 KV_MUST_CHECK kv_code state_write_meta(struct state *self, kv_batch *batch,
                                        const struct meta_head *head,

@@ -348,7 +348,7 @@ static size_t gather_changes(struct sweep *sweep, const struct sweep_item *item,
 }
 
 /* Make a level-0 page anew with the changes that were gathered. */
-static kv_code change_page(struct sweep *sweep, const struct sweep_item *item,
+static kv_code change_page(struct sweep *sweep, struct sweep_item *item,
                            struct vtree_edit *edits, size_t count, kv_status *status)
 {
     kv_code code = sweep_close_page(sweep, status);
@@ -368,7 +368,11 @@ static kv_code change_page(struct sweep *sweep, const struct sweep_item *item,
         vtree_page_change(item->page, sweep->changes, count, &sweep->inner_digests);
     if (page == NULL)
         return no_memory(status);
-    sweep_let_go(sweep, item);
+    if (sweep_let_go(sweep, item)) {
+        /* The next one is made where this one was, which the processor has at hand. */
+        vtree_page_release(item->page);
+        item->page = NULL;
+    }
     if (page->count > sweep->longest)
         sweep->longest = page->count;
     /* It is folded already, but has its place behind those that are not. */

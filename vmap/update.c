@@ -24,6 +24,8 @@ struct vtree_chunk {
     struct vtree_update *update;
     struct sweep_item *items; /* level-1 pages, or the one page of level 0 */
     size_t item_count;
+    size_t begin, end; /* its leaves */
+    atomic_bool ended;
     struct vtree_arena arena;
     struct sweep_edits out; /* of the level above the items */
     struct sweep_edits low; /* level-1 items: edits of their entries */
@@ -134,18 +136,26 @@ static kv_code chunk_two_levels(struct vtree_chunk *chunk, struct vtree_reader *
     return code;
 }
 
+/* Tell of the leaves of chunks that have ended, as far as all before them have. */
+static void tell_leaves(struct vtree_update *update)
+{
+    while (update->done_code == KV_OK && update->chunks_done < update->chunk_count) {
+        const struct vtree_chunk *chunk = &update->chunks[update->chunks_done];
+        if (!atomic_load_explicit(&chunk->ended, memory_order_acquire) || chunk->code != KV_OK)
+            return;
+        update->done_code = update->leaves_done(update->context, update, chunk->begin,
+                                                chunk->end, &update->done_status);
+        update->chunks_done++;
+    }
+}
+
 static void chunk_run(void *context, size_t index)
 {
     struct vtree_update *update = context;
     struct vtree_chunk *chunk = &update->chunks[index];
     struct vtree_reader reader;
     uint64_t leaves = 0;
-    size_t begin = 0, end = update->change_count;
-    if (chunk->item_count > 0) {
-        begin = chunk->items[0].begin;
-        end = chunk->items[chunk->item_count - 1].end;
-    }
-    sweep_leaves(update->leaves + begin, end - begin, &leaves);
+    sweep_leaves(update->leaves + chunk->begin, chunk->end - chunk->begin, &leaves);
     atomic_fetch_add_explicit(&update->store->leaf_digests, leaves, memory_order_relaxed);
     vtree_reader_init(&reader, update->store, NULL, 0);
     chunk->code =
@@ -154,6 +164,9 @@ static void chunk_run(void *context, size_t index)
             : chunk_sweep(chunk, &reader, 0, chunk->items, chunk->item_count, update->leaves,
                           chunk->item_count > 0 ? 0 : update->change_count, &chunk->out);
     vtree_reader_clear(&reader);
+    atomic_store_explicit(&chunk->ended, true, memory_order_release);
+    if (pthread_equal(pthread_self(), update->caller) != 0)
+        tell_leaves(update);
 }
 
 static void chunk_clear(struct vtree_chunk *chunk)
@@ -186,6 +199,8 @@ static kv_code deal_chunks(struct vtree_update *update, const struct sweep_items
             chunk->update = update;
             chunk->items = items->items + begin;
             chunk->item_count = i + 1 - begin;
+            chunk->begin = items->items[begin].begin;
+            chunk->end = items->items[i].end;
             begin = i + 1;
             edits = 0;
         }
@@ -193,6 +208,7 @@ static kv_code deal_chunks(struct vtree_update *update, const struct sweep_items
     if (items->count == 0) {
         update->chunk_count = 1;
         update->chunks[0].update = update;
+        update->chunks[0].end = update->change_count;
     }
     return KV_OK;
 }
@@ -473,8 +489,13 @@ kv_code vtree_update_run(struct vtree_update *update, kv_status *status)
         goto out;
     if (levels[update->top.level].count > 0)
         old_first = vtree_arena_copy(&update->arena, levels[update->top.level].items[0].first);
+    update->caller = pthread_self();
     vtree_pool_run(update->pool, chunk_run, update, update->chunk_count);
-    code = build_up(update, &reader, levels, old_first, status);
+    tell_leaves(update);
+    if (update->done_code != KV_OK)
+        code = kv_fail(status, update->done_code, "%s", update->done_status.message);
+    if (code == KV_OK)
+        code = build_up(update, &reader, levels, old_first, status);
 out:
     for (unsigned level = 0; level < VMAP_LEVELS_MAX; level++)
         sweep_items_clear(&levels[level]);

@@ -11,6 +11,8 @@
 #include "vmap/pool.h"
 #include "vmap/reader.h"
 
+#include <pthread.h>
+
 /* What happens to one entry: a leaf, or a page's node. */
 struct vtree_edit {
     kv_slice key;   /* of the leaf, or the page's first */
@@ -35,6 +37,11 @@ struct vtree_update {
     size_t change_count;
     bool want_old_values;
     bool exclusive; /* nobody else needs the tree as it is now to be in the cache */
+    /* Called by the caller's thread for runs of leaves, from left to right, while other
+     * threads still fold what comes behind them. */
+    kv_code (*leaves_done)(void *context, const struct vtree_update *update, size_t begin,
+                           size_t end, kv_status *status);
+    void *context;
     /* Out: one edit per change; nodes and entry records to write. */
     struct vtree_edit *leaves;
     struct vtree_node_edit *nodes;
@@ -43,7 +50,10 @@ struct vtree_update {
     size_t dropped_count, dropped_capacity;
     /* Own. */
     struct vtree_chunk *chunks;
-    size_t chunk_count;
+    size_t chunk_count, chunks_done; /* these were told to leaves_done */
+    pthread_t caller;
+    kv_code done_code;
+    kv_status done_status;
     struct vtree_arena arena;
 };
 

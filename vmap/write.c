@@ -76,21 +76,39 @@ static kv_code write_node(struct state *self, kv_batch *batch, uint32_t map,
     return code;
 }
 
-kv_code state_write_update(struct state *self, kv_batch *batch,
-                           const struct vtree_update *update, struct state_keep *keep,
-                           kv_status *status)
+struct writing {
+    struct state *self;
+    kv_batch *batch;
+    struct state_keep *keep;
+};
+
+static kv_code write_leaves(void *context, const struct vtree_update *update, size_t begin,
+                            size_t end, kv_status *status)
 {
+    const struct writing *to = context;
     uint32_t map = update->top.map;
     kv_code code = KV_OK;
-    for (size_t i = 0; code == KV_OK && i < update->change_count; i++) {
+    for (size_t i = begin; code == KV_OK && i < end; i++) {
         const struct vtree_edit *edit = &update->leaves[i];
         if (vtree_edit_is_idle(edit))
             continue;
-        code = write_value(self, batch, map, edit, status);
-        if (code == KV_OK && keep->history)
-            code = write_history(self, batch, map, RECORD_LEVEL_VALUES, edit->key,
-                                 edit->existed ? &edit->old_value.bytes : NULL, keep, status);
+        code = write_value(to->self, to->batch, map, edit, status);
+        if (code == KV_OK && to->keep->history)
+            code =
+                write_history(to->self, to->batch, map, RECORD_LEVEL_VALUES, edit->key,
+                              edit->existed ? &edit->old_value.bytes : NULL, to->keep, status);
     }
+    return code;
+}
+
+kv_code state_write_update(struct state *self, kv_batch *batch, struct vtree_update *update,
+                           struct state_keep *keep, kv_status *status)
+{
+    uint32_t map = update->top.map;
+    struct writing to = { self, batch, keep };
+    update->leaves_done = write_leaves;
+    update->context = &to;
+    kv_code code = vtree_update_run(update, status);
     for (size_t i = 0; code == KV_OK && i < update->node_count; i++) {
         if (!vtree_edit_is_idle(&update->nodes[i].edit))
             code = write_node(self, batch, map, &update->nodes[i], keep, status);
