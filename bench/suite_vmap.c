@@ -305,7 +305,7 @@ static void note_stat(void *context, const kv_stat *stat)
 /* Read the page of `level` that begins at `first`, and all below it. */
 static kv_code touch_pages(state_view *view, unsigned level, kv_slice first, kv_status *status)
 {
-    vmap_page page = { 0, 0, NULL, NULL };
+    vmap_page page = { 0, 0, NULL };
     if (level == 0) {
         vmap_proof proof;
         kv_code code = state_view_prove(view, "bench", first, NULL, &proof, status);
@@ -314,7 +314,7 @@ static kv_code touch_pages(state_view *view, unsigned level, kv_slice first, kv_
     }
     kv_code code = state_view_page(view, "bench", level, first, &page, status);
     for (size_t i = 0; code == KV_OK && i < page.count; i++)
-        code = touch_pages(view, level - 1, page.entries[i].first, status);
+        code = touch_pages(view, level - 1, vmap_page_key(&page, i), status);
     vmap_page_clear(&page);
     return code;
 }

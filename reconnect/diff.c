@@ -12,6 +12,9 @@ enum { LEAF_BITS = 7, LEAF_BITS_SURE = 24, PAGE_BITS_SURE = 32 };
 /* Questions are made as they are sent: a peer answers the first while the next are
  * made. Its output is refilled when it is empty, by about this much. */
 enum { PUMP_SIZE = 8 << 10 };
+/* Pages in the first question; each may have twice as many as the one before, so that the
+ * peer has something to do at once, and messages are few. */
+enum { ASK_FIRST = 64 };
 /* Bytes of digest sent where a teacher stands at another version than the goal. */
 enum { CHECK_SIZE = 8 };
 
@@ -337,6 +340,9 @@ kv_code diff_pump(reconnect_learner *learner, int64_t now_us, kv_status *status)
 {
     kv_code code = feed_session(learner, now_us, status);
     session_action action;
+    if (learner->ask_entries == 0)
+        learner->ask_entries = ASK_FIRST;
+    session_limit_entries(learner->session, learner->ask_entries);
     while (code == KV_OK && learner->phase == RECONNECT_RUNNING &&
            session_poll(learner->session, now_us, &action)) {
         if (action.kind == SESSION_NEED_PEERS) {
@@ -344,6 +350,11 @@ kv_code diff_pump(reconnect_learner *learner, int64_t now_us, kv_status *status)
             continue;
         }
         code = send_action(learner, now_us, &action, status);
+        if (action.count >= learner->ask_entries &&
+            learner->ask_entries < SESSION_ENTRIES_MAX) {
+            learner->ask_entries *= 2;
+            break;
+        }
         const struct peer *peer = peer_of(learner, action.peer);
         if (peer != NULL && peer->out.size >= PUMP_SIZE)
             break;

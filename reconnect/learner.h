@@ -144,9 +144,10 @@ struct reconnect_learner {
     size_t map_count;
 
     struct want *todo[VMAP_LEVELS_MAX], **todo_last[VMAP_LEVELS_MAX];
-    size_t todo_count; /* waiting in lists */
-    size_t known;      /* those and the session's */
-    struct want *all;  /* of them */
+    size_t todo_count;  /* waiting in lists */
+    size_t known;       /* those and the session's */
+    size_t ask_entries; /* pages in the next question, at most; 0: none was asked */
+    struct want *all;   /* of them */
 
     struct wire_key *key; /* decoding */
     struct pages *pages;  /* scratch of pages.c */

@@ -29,14 +29,27 @@ static kv_code pass_leaf(struct leaves *leaves)
     leaves->guess_at += leaves->from_guess;
     if (leaves->from_stage)
         leaves->staged_on = kv_iter_next(leaves->staged);
-    return leaves->from_walk ? walk_leaf_next(leaves->walk, leaves->status) : KV_OK;
+    return leaves->from_walk ? walk_leaf_pass(leaves->walk, 1, leaves->status) : KV_OK;
+}
+
+/* Stand on the walk's leaf. */
+static kv_code settle_plain(struct leaves *leaves)
+{
+    leaves->on = leaves->from_walk = leaves->walk->leaf_on;
+    if (leaves->on) {
+        leaves->key = walk_leaf_key(leaves->walk);
+        leaves->node = walk_leaf_node(leaves->walk);
+    }
+    return KV_OK;
 }
 
 /* Stand on the first leaf at or after all cursors, passing over removals. */
 static kv_code settle_leaf(struct leaves *leaves)
 {
+    if (leaves->plain)
+        return settle_plain(leaves);
     for (;;) {
-        bool walk_on = walk_leaf_below(leaves->walk, leaves->limit);
+        bool walk_on = leaves->walk->leaf_on;
         bool any = walk_on;
         leaves->from_stage = leaves->from_guess = false;
         if (walk_on)
@@ -76,10 +89,12 @@ kv_code leaves_open(struct leaves *leaves, reconnect_learner *learner, const str
                     kv_status *status)
 {
     kv_range range = want_range(want);
-    *leaves = (struct leaves){ .guess = want->guess, .limit = range.limit, .status = status };
+    *leaves = (struct leaves){ .guess = want->guess,
+                               .status = status,
+                               .plain = want->guess == NULL && !learner->stage.found };
     kv_code code = learner_walk(learner, want->map, &leaves->walk, status);
     if (code == KV_OK)
-        code = walk_leaf_seek(leaves->walk, range.first, status);
+        code = walk_leaf_seek(leaves->walk, range.first, range.limit, status);
     if (code == KV_OK && learner->stage.found) {
         code = stage_changes(&learner->stage, learner->maps[want->map].stage, &range,
                              &leaves->staged, &leaves->prefix, status);
@@ -92,6 +107,12 @@ kv_code leaves_next(struct leaves *leaves)
 {
     kv_code code = pass_leaf(leaves);
     return code == KV_OK ? settle_leaf(leaves) : code;
+}
+
+kv_code leaves_pass(struct leaves *leaves, size_t count)
+{
+    kv_code code = walk_leaf_pass(leaves->walk, count, leaves->status);
+    return code == KV_OK ? settle_plain(leaves) : code;
 }
 
 /* `code` unless the walk over what is staged ended in a fault. */

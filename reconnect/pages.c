@@ -205,12 +205,20 @@ static kv_code mark_leaves(reconnect_learner *learner, const struct want *want,
     size_t worth = haves_worth(want);
     kv_code code = leaves_open(&leaves, learner, want, status);
     while (code == KV_OK && leaves.on) {
-        if (pages->mark_count == worth) {
+        size_t run = leaves_run(&leaves);
+        if (pages->mark_count == worth || run > worth - pages->mark_count) {
             pages->mark_count = 0;
             break;
         }
-        pages->marks[pages->mark_count++] = align_of_leaf(learner->salt, &leaves.node.digest);
-        code = leaves_next(&leaves);
+        uint64_t *marks = pages->marks + pages->mark_count;
+        pages->mark_count += run > 0 ? run : 1;
+        for (size_t i = 0; i < run; i++)
+            marks[i] =
+                align_of_leaf(learner->salt, vmap_page_digest(&leaves.walk->pages[0].page,
+                                                              leaves.walk->leaf_at + i));
+        if (run == 0)
+            marks[0] = align_of_leaf(learner->salt, &leaves.node.digest);
+        code = run > 0 ? leaves_pass(&leaves, run) : leaves_next(&leaves);
     }
     return leaves_close(&leaves, code);
 }

@@ -18,6 +18,30 @@ kv_code reading_add(struct reading *reading, kv_slice key, const vmap_node *node
     return pages->last.failed ? KV_NO_MEMORY : pages_add_node(pages, reading->count++, node);
 }
 
+/* Of `count` leaves that the page has, too: those in one piece. */
+static kv_code copy_run(struct reading *reading, uint64_t count, uint64_t *done)
+{
+    struct pages *pages = reading->learner->pages;
+    struct leaves *leaves = &reading->leaves;
+    const vmap_page *page = &leaves->walk->pages[0].page;
+    size_t at = leaves->walk->leaf_at, run = leaves_run(leaves);
+    *done = run < count ? run : count;
+    if (run == 0)
+        return KV_OK;
+    kv_code code = reading_add(reading, leaves->key, &leaves->node);
+    for (size_t i = 1; i < *done && code == KV_OK; i++) {
+        vmap_node node = vmap_page_node(page, at + i);
+        code = pages_add_node(pages, reading->count++, &node);
+    }
+    kv_slice last = vmap_page_key(page, at + (size_t)*done - 1);
+    pages->last.size = 0;
+    wire_put(&pages->last, last.data, last.size);
+    if (code != KV_OK || pages->last.failed)
+        return pages_no_memory(reading->status);
+    reading->own += (size_t)*done;
+    return leaves_pass(leaves, (size_t)*done);
+}
+
 static kv_code read_own(struct reading *reading, enum wire_step step)
 {
     struct pages *pages = reading->learner->pages;
@@ -75,8 +99,15 @@ static kv_code read_leaves(struct reading *reading)
     while (code == KV_OK && wire_get_step(in, &step, &count)) {
         if (step != WIRE_STEP_NEW && count > have - reading->own)
             in->bad = true;
-        for (uint64_t i = 0; i < count && code == KV_OK && !in->bad; i++)
-            code = step == WIRE_STEP_NEW ? read_new(reading) : read_own(reading, step);
+        for (uint64_t i = 0, run = 0; i < count && code == KV_OK && !in->bad; i += run) {
+            run = 0;
+            if (step == WIRE_STEP_COPY)
+                code = copy_run(reading, count - i, &run);
+            if (code == KV_OK && run == 0) {
+                run = 1;
+                code = step == WIRE_STEP_NEW ? read_new(reading) : read_own(reading, step);
+            }
+        }
     }
     if (code == KV_OK && (in->bad || reading->own != have)) {
         in->bad = true;
@@ -97,7 +128,11 @@ kv_code reading_prove(struct reading *reading)
         return pages_unproven(learner, want, "keys out of place", reading->status);
     if (reading->count != want->node.size)
         return pages_unproven(learner, want, "wrong number of leaves", reading->status);
-    vmap_node node = vmap_fold(pages->nodes, reading->count);
+    /* Most of it is as in our own page, if that is at hand. */
+    vmap_page none = { 0 };
+    const struct walk *walk = reading->leaves.walk;
+    const vmap_page *like = walk != NULL ? &walk->pages[0].page : &none;
+    vmap_node node = vmap_page_fold(like, pages->nodes, reading->count);
     if (!pages_same_node(&node, &want->node))
         return pages_unproven(learner, want, "does not fold to its digest", reading->status);
     /* These are the leaves of that digest. Where they stand was told with the

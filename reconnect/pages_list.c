@@ -172,23 +172,46 @@ kv_code pages_keep(reconnect_learner *learner, const struct want *want,
     return code;
 }
 
-/* Keep what we have, want the rest. */
+/* Want the pages that we have not: those that begin where none of ours does, if `bare`, or
+ * the others. */
+static kv_code want_pages(reconnect_learner *learner, const struct want *want, uint32_t teller,
+                          bool bare, kv_status *status)
+{
+    struct pages *pages = learner->pages;
+    kv_range whole = want_range(want);
+    kv_code code = KV_OK;
+    size_t own = 0;
+    for (size_t i = 0; i < pages->all.count && code == KV_OK; i++) {
+        const struct entry *entry = &pages->all.list[i];
+        size_t before = own;
+        while (own < pages->own.count &&
+               (i + 1 == pages->all.count || pages_order(pages, own, i + 1) < 0))
+            own++;
+        if (entry->own != SIZE_MAX || (own == before) != bare)
+            continue;
+        kv_range range = pages_range_of(pages, i, &whole);
+        code = diff_want(learner, want->map, want->tier - 1u, &entry->node,
+                         pages_key(pages, entry), &range, want->trip + 1, teller, status);
+    }
+    return code;
+}
+
+/* Keep what we have, want the rest. What we have nothing of is much to send and little to
+ * look at: it is wanted first, so that it is on its way while we look at the rest. */
 static kv_code settle_list(reconnect_learner *learner, const struct want *want, uint32_t teller,
                            kv_status *status)
 {
     struct pages *pages = learner->pages;
     kv_range whole = want_range(want);
-    kv_code code = KV_OK;
     pages_match(pages);
+    kv_code code = want_pages(learner, want, teller, true, status);
+    if (code == KV_OK)
+        code = want_pages(learner, want, teller, false, status);
     for (size_t i = 0; i < pages->all.count && code == KV_OK; i++) {
         const struct entry *entry = &pages->all.list[i];
-        kv_slice first = pages_key(pages, entry);
         kv_range range = pages_range_of(pages, i, &whole);
         if (entry->own != SIZE_MAX)
             code = pages_keep(learner, want, entry, &range, status);
-        else
-            code = diff_want(learner, want->map, want->tier - 1u, &entry->node, first, &range,
-                             want->trip + 1, teller, status);
     }
     return code;
 }

@@ -202,11 +202,12 @@ static kv_code put_pages(reconnect_link *link, struct walk *walk, struct item *i
     kv_slice before = kv_bytes(NULL, 0);
     wire_put_number(&link->out, page.count);
     for (size_t i = 0; i < page.count && code == KV_OK; i++) {
-        const vmap_page_entry *entry = &page.entries[i];
-        wire_put_entry(&link->out, item->level, before, entry->first, &entry->node);
-        before = entry->first;
+        kv_slice first = vmap_page_key(&page, i);
+        vmap_node node = vmap_page_node(&page, i);
+        wire_put_entry(&link->out, item->level, before, first, &node);
+        before = first;
         code = expect(link->push, link,
-                      item_new(item, item->map, false, item->level - 1u, entry->first), status);
+                      item_new(item, item->map, false, item->level - 1u, first), status);
     }
     vmap_page_clear(&page);
     return code;
@@ -222,7 +223,7 @@ static kv_code put_leaves(reconnect_link *link, struct walk *walk, struct item *
     if (code == KV_NOT_FOUND)
         return kv_fail(status, KV_CORRUPT, "map %s: a page is missing", walk->map);
     if (code == KV_OK)
-        code = walk_leaf_seek(walk, first, status);
+        code = walk_leaf_seek(walk, first, range.limit, status);
     struct wire_out *before = &link->push->key;
     before->size = 0;
     wire_put_number(&link->out, node.size);
@@ -237,7 +238,7 @@ static kv_code put_leaves(reconnect_link *link, struct walk *walk, struct item *
         wire_put(before, key.data, key.size);
         code = expect(link->push, link, item_new(item, item->map, true, 0, key), status);
         if (code == KV_OK)
-            code = walk_leaf_next(walk, status);
+            code = walk_leaf_pass(walk, 1, status);
     }
     return code;
 }

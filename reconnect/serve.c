@@ -167,21 +167,23 @@ static kv_code leaves_missing(const struct serving *serving)
                    serving->walk->map);
 }
 
-/* The fingerprints of the page's leaves, `size` from `first` on. */
-static kv_code mark_leaves(struct serving *serving, kv_slice first, uint64_t size)
+/* The fingerprints of the page's leaves, `size` in all. */
+static kv_code mark_leaves(struct serving *serving, const kv_range *range, uint64_t size)
 {
     struct walk *walk = serving->walk;
-    kv_code code = walk_leaf_seek(walk, first, serving->status);
-    for (uint64_t i = 0; i < size && code == KV_OK; i++) {
-        if (!walk->leaf_on)
-            return leaves_missing(serving);
-        vmap_node node = walk_leaf_node(walk);
-        code = add_mark(serving->link, serving->count++,
-                        align_of_leaf(serving->link->salt, &node.digest));
+    kv_code code = walk_leaf_seek(walk, range->first, range->limit, serving->status);
+    while (code == KV_OK && walk->leaf_on) {
+        size_t run = walk_leaf_run(walk);
+        for (size_t i = 0; i < run && code == KV_OK; i++) {
+            const vmap_digest *digest =
+                vmap_page_digest(&walk->pages[0].page, walk->leaf_at + i);
+            code = add_mark(serving->link, serving->count++,
+                            align_of_leaf(serving->link->salt, digest));
+        }
         if (code == KV_OK)
-            code = walk_leaf_next(walk, serving->status);
+            code = walk_leaf_pass(walk, run, serving->status);
     }
-    return code;
+    return code != KV_OK || serving->count == size ? code : leaves_missing(serving);
 }
 
 /* Put the leaf that the walk's iterator stands on. */
@@ -220,11 +222,11 @@ static kv_code send_all_leaves(struct serving *serving, kv_slice first, uint64_t
 }
 
 /* Those of the page's leaves that are new; values are read of these only. */
-static kv_code send_leaves(struct serving *serving, kv_slice first, uint64_t size)
+static kv_code send_leaves(struct serving *serving, const kv_range *range, uint64_t size)
 {
     struct walk *walk = serving->walk;
     bool behind = false; /* the iterator stands on the leaf before */
-    kv_code code = walk_leaf_seek(walk, first, serving->status);
+    kv_code code = walk_leaf_seek(walk, range->first, range->limit, serving->status);
     for (uint64_t i = 0; i < size && code == KV_OK; i++) {
         if (!walk->leaf_on)
             return leaves_missing(serving);
@@ -240,7 +242,7 @@ static kv_code send_leaves(struct serving *serving, kv_slice first, uint64_t siz
         }
         behind = new;
         if (code == KV_OK)
-            code = walk_leaf_next(walk, serving->status);
+            code = walk_leaf_pass(walk, 1, serving->status);
     }
     return code;
 }
@@ -264,7 +266,7 @@ static kv_code list_page(struct serving *serving, const struct wire_want_page *p
     if (want->tier == 0 && page->have_count == 0)
         serving->count = (size_t)node->size;
     else if (want->tier == 0) {
-        code = mark_leaves(serving, range->first, node->size);
+        code = mark_leaves(serving, range, node->size);
         if (code != KV_OK)
             return code;
     } else {
@@ -286,7 +288,7 @@ static kv_code list_page(struct serving *serving, const struct wire_want_page *p
     else if (page->have_count == 0)
         code = send_all_leaves(serving, range->first, node->size);
     else
-        code = send_leaves(serving, range->first, node->size);
+        code = send_leaves(serving, range, node->size);
     if (code == KV_OK)
         end_steps(serving);
     return code;
@@ -349,11 +351,13 @@ kv_code serve_next(reconnect_link *link, kv_status *status)
         return kv_fail(status, KV_NO_MEMORY, "no memory to serve");
     if (waiting->served == 0)
         link->key->size = 0;
+    if (link->frame_size < LINK_FRAME_SIZE)
+        link->frame_size = link->frame_size == 0 ? LINK_FRAME_SIZE_FIRST : 2 * link->frame_size;
 
     size_t frame = wire_frame_begin(&link->out, WIRE_GOT);
     wire_put_number(&link->out, waiting->want.id);
     wire_put_number(&link->out, waiting->served);
-    while (waiting->served < waiting->want.count && link->out.size < LINK_FRAME_SIZE) {
+    while (waiting->served < waiting->want.count && link->out.size < link->frame_size) {
         struct wire_want_page page;
         size_t mark = link->out.size;
         if (!wire_get_want_page(&waiting->in, &waiting->want, link->key, &page))

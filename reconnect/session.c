@@ -78,6 +78,7 @@ kv_code session_new(const session_config *config, session_machine **out, kv_stat
     made->outbox_first = made->outbox_last = SESSION_NO_PEER;
     made->need_peers_us = made->retry_us = made->end_game_us = NEVER;
     made->service_ns = SERVICE_FIRST_NS;
+    made->entries_max = SESSION_ENTRIES_MAX;
     made->random = filled.seed * 0x9e3779b97f4a7c15u + 0x2545f4914f6cdd1du;
     made->pieces = calloc(filled.wants_max / PIECE_WANTS + 1, sizeof(void *));
     made->peers = calloc(filled.peers_max, sizeof *made->peers);
@@ -335,7 +336,7 @@ static size_t message_fill(session_machine *session, struct peer *peer)
 {
     size_t count = 0;
 
-    while (peer->notes.first != NONE && count < SESSION_ENTRIES_MAX) {
+    while (peer->notes.first != NONE && count < session->entries_max) {
         uint32_t index = peer->notes.first;
         struct note *note = &session->notes[index];
 
@@ -351,7 +352,7 @@ static size_t message_fill(session_machine *session, struct peer *peer)
         note->next = session->free_note;
         session->free_note = index;
     }
-    while (peer->unsent != NONE && count < SESSION_ENTRIES_MAX) {
+    while (peer->unsent != NONE && count < session->entries_max) {
         const struct want *want = want_at(session, peer->unsent / 2);
 
         entry_fill(session, count++, SESSION_ASK_BLOCK, want->id, want->tag);
@@ -384,6 +385,13 @@ static bool need_peers(session_machine *session, int64_t now_us, session_action 
                              .entries = session->entries,
                              .count = 1 };
     return true;
+}
+
+void session_limit_entries(session_machine *session, size_t count)
+{
+    session->entries_max = count < 1                     ? 1
+                           : count > SESSION_ENTRIES_MAX ? SESSION_ENTRIES_MAX
+                                                         : count;
 }
 
 bool session_poll(session_machine *session, int64_t now_us, session_action *out)

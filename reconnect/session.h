@@ -250,6 +250,9 @@ typedef struct session_action {
  */
 KV_API bool session_poll(session_machine *session, int64_t now_us, session_action *out);
 
+/* From now on at most `count` entries in one action: 1 to SESSION_ENTRIES_MAX, as at first. */
+KV_API void session_limit_entries(session_machine *session, size_t count);
+
 /* When to call session_poll even if nothing happens; INT64_MAX: never. */
 KV_API int64_t session_wake_us(const session_machine *session);
 

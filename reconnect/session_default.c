@@ -38,7 +38,7 @@ static uint32_t room_at(const session_machine *session, const struct peer *peer)
     int64_t window = peer->strikes != 0 ? 1 : (int64_t)peer->window;
 
     if (peer->service_ns > 0) {
-        int64_t useful = (peer->rtt_least_us + 200000) * 1000 / peer->service_ns + 2;
+        int64_t useful = (peer->rtt_least_us + USEFUL_US) * 1000 / peer->service_ns + 2;
 
         if (useful < window)
             window = useful;

@@ -82,9 +82,13 @@ kv_code session_join(session_machine *session, int64_t now_us, uint64_t name,
     if (peer->rtt_known && peer->window < WINDOW_FIRST)
         peer->window = WINDOW_FIRST;
     uint32_t asked = hello == NULL ? 0 : hello->window;
+    if (asked > session->config.window_max)
+        asked = session->config.window_max;
     if (asked > peer->window)
-        peer->window =
-            (uint16_t)(asked < session->config.window_max ? asked : session->config.window_max);
+        peer->window = (uint16_t)asked;
+    /* Nor may a guess of its service time keep it from being asked for so many. */
+    if (asked > 0 && !peer->measured && peer->service_ns > USEFUL_US * 1000 / asked)
+        peer->service_ns = USEFUL_US * 1000 / asked;
     session->connected_count++;
     session->changed = true;
     *out = peer_slot(session, peer);

@@ -25,6 +25,7 @@ enum {
     HISTORY = 64,               /* answers that the have-rate looks back on */
     WINDOW_FIRST = 32,          /* wants in flight at a peer not yet measured */
     WINDOW_UNKNOWN = 16,        /* the same where not even its latency is known */
+    USEFUL_US = 200000,         /* of work that a peer has before it, at most */
     RUN_WANTS = 8,              /* adjacent wants that go to one peer */
     RUN_BYTES = 32 << 10,       /* unless they are larger than this together */
     MISSES_MAX = 64,            /* wants that one round may pass over */
@@ -147,6 +148,7 @@ struct session_machine {
     int64_t pace_blocks;
     uint64_t random;
 
+    size_t entries_max; /* in one action */
     session_entry entries[SESSION_ENTRIES_MAX];
     uint8_t sent_ids[SESSION_ENTRIES_MAX][SESSION_ID_SIZE];
     session_figures figures;

@@ -6,8 +6,10 @@
 #include "reconnect/reconnect.h"
 #include "reconnect/walk.h"
 
-/* Answers are gathered into frames of about this size. */
+/* Answers are gathered into frames of about this size; the first is shorter, and each twice
+ * as long as the one before, so that the learner has something to do at once. */
 #define LINK_FRAME_SIZE (16u << 10)
+#define LINK_FRAME_SIZE_FIRST (4u << 10)
 /* Want frames that wait; beyond, the link takes no input until some are served. */
 #define LINK_WAITING_SIZE_MAX (4u << 20)
 
@@ -69,6 +71,7 @@ struct reconnect_link {
 
     struct waiting *first, **last;
     size_t waiting_size;
+    size_t frame_size;    /* of the next answer, at least; 0: it is the first */
     struct wire_key *key; /* decoding of the frame being served */
     struct align align;
     uint64_t *theirs, *ours; /* fingerprints, WIRE_HAVES_MAX and as many as needed */

@@ -43,31 +43,61 @@ void walk_close(struct walk *walk)
         wire_out_clear(&walk->pages[i].first);
     }
     wire_out_clear(&walk->start);
+    wire_out_clear(&walk->leaf_next);
     wire_out_clear(&walk->leaf_limit);
     vmap_iter_close(walk->iter);
     memset(walk, 0, sizeof(*walk));
 }
 
-/* The page of `level` that starts at `first`, from the cache if it is there. */
-static kv_code load(struct walk *walk, unsigned level, kv_slice first, const vmap_page **out,
-                    kv_status *status)
+/* What a walk says when it cannot keep a key. */
+static kv_code no_memory(const struct walk *walk, kv_status *status)
+{
+    return kv_fail(status, KV_NO_MEMORY, "no memory to walk map %s", walk->map);
+}
+
+/* Have the root page in its slot. */
+static kv_code load_top(struct walk *walk, kv_status *status)
+{
+    struct walk_page *slot = &walk->pages[walk->top];
+    if (slot->loaded)
+        return KV_OK;
+    kv_code code = state_view_page(walk->view, walk->map, walk->top, key_of(&walk->start),
+                                   &slot->page, status);
+    if (code == KV_NOT_FOUND)
+        return kv_fail(status, KV_CORRUPT, "map %s: its root page is missing", walk->map);
+    if (code == KV_OK && !set_key(&slot->first, key_of(&walk->start)))
+        return no_memory(walk, status);
+    slot->loaded = code == KV_OK;
+    return code;
+}
+
+/* Have the page under entry `index` of the page in the slot above in the slot of `level`. */
+static kv_code load_below(struct walk *walk, unsigned level, size_t index, kv_status *status)
 {
     struct walk_page *slot = &walk->pages[level];
-    *out = &slot->page;
+    const vmap_page *above = &walk->pages[level + 1].page;
+    kv_slice first = vmap_page_key(above, index);
     if (slot->loaded && kv_compare(key_of(&slot->first), first) == 0)
         return KV_OK;
 
     slot->loaded = false;
-    if (!set_key(&slot->first, first))
-        return kv_fail(status, KV_NO_MEMORY, "no memory to walk map %s", walk->map);
     vmap_page_clear(&slot->page);
-    kv_code code = state_view_page(walk->view, walk->map, level, key_of(&slot->first),
-                                   &slot->page, status);
-    if (code == KV_NOT_FOUND)
-        return kv_fail(status, KV_CORRUPT, "map %s: page of level %u is missing", walk->map,
-                       level);
+    if (!set_key(&slot->first, first))
+        return no_memory(walk, status);
+    kv_code code =
+        state_view_page_below(walk->view, walk->map, above, index, &slot->page, status);
     slot->loaded = code == KV_OK;
     return code;
+}
+
+/* The last entry that starts at or before `key`, or the first. */
+static size_t entry_of(const vmap_page *page, kv_slice key)
+{
+    bool exact;
+    if (key.size == 0)
+        return 0;
+    size_t index = vmap_page_find(page, key, &exact);
+    return exact || index == 0 ? index : index - 1;
 }
 
 /* What a descent looks for and where it stands. */
@@ -80,35 +110,24 @@ struct descent {
     kv_status *status;
 };
 
-/* Visit the pages below the page (level, first), which ends before `limit`. */
-static kv_code descend(const struct descent *descent, unsigned level, kv_slice first,
-                       kv_slice limit)
+/* Visit the pages below the page in the slot of `level`. */
+static kv_code descend(const struct descent *descent, unsigned level)
 {
-    const vmap_page *page;
-    kv_code code = load(descent->walk, level, first, &page, descent->status);
-    if (code != KV_OK)
-        return code;
-
-    /* The last entry that starts at or before the range's first key. */
-    size_t low = 0, high = page->count;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (kv_compare(page->entries[middle].first, descent->first) <= 0)
-            low = middle;
-        else
-            high = middle;
-    }
-    for (size_t i = low; i < page->count && code == KV_OK; i++) {
-        const vmap_page_entry *entry = &page->entries[i];
-        if (descent->limit.size > 0 && kv_compare(entry->first, descent->limit) >= 0)
+    const vmap_page *page = &descent->walk->pages[level].page;
+    kv_code code = KV_OK;
+    for (size_t i = entry_of(page, descent->first); i < page->count && code == KV_OK; i++) {
+        kv_slice first = vmap_page_key(page, i);
+        if (descent->limit.size > 0 && kv_compare(first, descent->limit) >= 0)
             break;
         if (level - 1 == descent->level) {
-            if (kv_compare(entry->first, descent->first) >= 0)
-                code = descent->visit(descent->context, entry->first, &entry->node);
+            vmap_node node = vmap_page_node(page, i);
+            if (kv_compare(first, descent->first) >= 0)
+                code = descent->visit(descent->context, first, &node);
             continue;
         }
-        code = descend(descent, level - 1, entry->first,
-                       i + 1 < page->count ? page->entries[i + 1].first : limit);
+        code = load_below(descent->walk, level - 1, i, descent->status);
+        if (code == KV_OK)
+            code = descend(descent, level - 1);
     }
     return code;
 }
@@ -127,7 +146,8 @@ kv_code walk_pages(struct walk *walk, unsigned level, const kv_range *range, wal
     struct descent descent = {
         walk, level, range->first, range->limit, visit, context, status
     };
-    return descend(&descent, walk->top, start, kv_bytes(NULL, 0));
+    kv_code code = load_top(walk, status);
+    return code == KV_OK ? descend(&descent, walk->top) : code;
 }
 
 kv_code walk_find(struct walk *walk, unsigned level, kv_slice first, vmap_node *node,
@@ -139,96 +159,103 @@ kv_code walk_find(struct walk *walk, unsigned level, kv_slice first, vmap_node *
     if (first.size == 0)
         first = at;
     *node = walk->node;
-    for (unsigned here = walk->top; here > level; here--) {
-        const vmap_page *page;
-        kv_code code = load(walk, here, at, &page, status);
-        if (code != KV_OK)
-            return code;
-        size_t low = 0, high = page->count;
-        while (high - low > 1) {
-            size_t middle = low + (high - low) / 2;
-            if (kv_compare(page->entries[middle].first, first) <= 0)
-                low = middle;
-            else
-                high = middle;
-        }
-        at = page->entries[low].first;
-        *node = page->entries[low].node;
-        if (low + 1 < page->count)
-            limit = page->entries[low + 1].first;
+    kv_code code = level < walk->top ? load_top(walk, status) : KV_OK;
+    for (unsigned here = walk->top; code == KV_OK && here > level; here--) {
+        const vmap_page *page = &walk->pages[here].page;
+        size_t index = entry_of(page, first);
+        at = vmap_page_key(page, index);
+        *node = vmap_page_node(page, index);
+        if (index + 1 < page->count)
+            limit = vmap_page_key(page, index + 1);
+        if (here - 1 > level)
+            code = load_below(walk, here - 1, index, status);
     }
+    if (code != KV_OK)
+        return code;
     *range = (kv_range){ at, limit };
     return kv_compare(at, first) == 0 ? KV_OK : KV_NOT_FOUND;
 }
 
 /* ---- Leaves by their pages ---------------------------------------------- */
 
-/* The first entry of `page` whose key is at or after `key`. */
-static size_t lower_bound(const vmap_page *page, kv_slice key)
+/* Have the page of level 0 that `key` is in, and where it ends, in leaf_next. */
+static kv_code load_leaves(struct walk *walk, kv_slice key, kv_status *status)
 {
-    size_t low = 0, high = page->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (kv_compare(page->entries[middle].first, key) < 0)
-            low = middle + 1;
-        else
-            high = middle;
+    kv_slice limit = kv_bytes(NULL, 0);
+    kv_code code = load_top(walk, status);
+    for (unsigned here = walk->top; code == KV_OK && here > 0; here--) {
+        const vmap_page *page = &walk->pages[here].page;
+        size_t index = entry_of(page, key);
+        if (index + 1 < page->count)
+            limit = vmap_page_key(page, index + 1);
+        code = load_below(walk, here - 1, index, status);
     }
-    return low;
+    /* Only now: `key` may be the one that is there. */
+    return code != KV_OK || set_key(&walk->leaf_next, limit) ? code : no_memory(walk, status);
 }
 
-kv_code walk_leaf_seek(struct walk *walk, kv_slice key, kv_status *status)
+/* Whether the page of the leaf cursor is the last that has wanted leaves. */
+static bool is_last(const struct walk *walk)
 {
-    vmap_node node;
-    kv_range range;
-    const vmap_page *page;
+    kv_slice next = key_of(&walk->leaf_next), limit = key_of(&walk->leaf_limit);
+    return next.size == 0 || (limit.size > 0 && kv_compare(next, limit) >= 0);
+}
+
+/* Stand on the first wanted leaf of the page that was loaded. */
+static void begin_page(struct walk *walk)
+{
+    const vmap_page *page = &walk->pages[0].page;
+    kv_slice limit = key_of(&walk->leaf_limit);
+    bool exact;
+    walk->leaf_end =
+        is_last(walk) && limit.size > 0 ? vmap_page_find(page, limit, &exact) : page->count;
+    walk->leaf_on = walk->leaf_at < walk->leaf_end;
+}
+
+/* To the page behind this one; it is not empty. */
+static kv_code next_page(struct walk *walk, kv_status *status)
+{
     walk->leaf_on = false;
-    kv_code code = walk_find(walk, 0, key, &node, &range, status);
+    if (is_last(walk))
+        return KV_OK;
+    kv_code code = load_leaves(walk, key_of(&walk->leaf_next), status);
+    walk->leaf_at = 0;
+    if (code == KV_OK)
+        begin_page(walk);
+    return code;
+}
+
+kv_code walk_leaf_seek(struct walk *walk, kv_slice key, kv_slice limit, kv_status *status)
+{
+    walk->leaf_on = false;
     if (walk->node.size == 0)
         return KV_OK;
-    if (code == KV_OK || code == KV_NOT_FOUND) {
-        if (!set_key(&walk->leaf_limit, range.limit))
-            return kv_fail(status, KV_NO_MEMORY, "no memory to walk map %s", walk->map);
-        code = load(walk, 0, range.first, &page, status);
-    }
+    if (!set_key(&walk->leaf_limit, limit))
+        return no_memory(walk, status);
+    kv_code code = load_leaves(walk, key, status);
     if (code != KV_OK)
         return code;
-    walk->leaf_at = lower_bound(page, key);
-    walk->leaf_on = true;
-    return walk->leaf_at < page->count ? KV_OK : walk_leaf_next(walk, status);
+    bool exact;
+    walk->leaf_at = key.size == 0 ? 0 : vmap_page_find(&walk->pages[0].page, key, &exact);
+    begin_page(walk);
+    return walk->leaf_on ? KV_OK : next_page(walk, status);
 }
 
-kv_code walk_leaf_next(struct walk *walk, kv_status *status)
+kv_code walk_leaf_pass(struct walk *walk, size_t count, kv_status *status)
 {
-    if (walk->leaf_on && walk->leaf_at + 1 < walk->pages[0].page.count) {
-        walk->leaf_at++;
-        return KV_OK;
-    }
-    if (!walk->leaf_on || walk->leaf_limit.size == 0) {
-        walk->leaf_on = false;
-        return KV_OK;
-    }
-    /* The next page starts at that key, and is not empty. */
-    struct wire_out next = walk->leaf_limit;
-    walk->leaf_limit = (struct wire_out){ 0 };
-    kv_code code = next.failed ? KV_NO_MEMORY : walk_leaf_seek(walk, key_of(&next), status);
-    wire_out_clear(&next);
-    return code;
+    walk->leaf_at += count;
+    return walk->leaf_at < walk->leaf_end ? KV_OK : next_page(walk, status);
 }
 
 kv_slice walk_leaf_key(const struct walk *walk)
 {
-    return walk->leaf_on ? walk->pages[0].page.entries[walk->leaf_at].first : kv_bytes(NULL, 0);
+    return walk->leaf_on ? vmap_page_key(&walk->pages[0].page, walk->leaf_at)
+                         : kv_bytes(NULL, 0);
 }
 
 vmap_node walk_leaf_node(const struct walk *walk)
 {
-    return walk->pages[0].page.entries[walk->leaf_at].node;
-}
-
-bool walk_leaf_below(const struct walk *walk, kv_slice limit)
-{
-    return walk->leaf_on && (limit.size == 0 || kv_compare(walk_leaf_key(walk), limit) < 0);
+    return vmap_page_node(&walk->pages[0].page, walk->leaf_at);
 }
 
 /* ---- Leaves with their values ------------------------------------------- */

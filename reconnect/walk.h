@@ -27,10 +27,11 @@ struct walk {
     vmap_node node;        /* size 0: empty or no such map */
     struct wire_out start; /* the map's smallest key */
     struct walk_page pages[VMAP_LEVELS_MAX];
-    /* The leaf cursor: on an entry of pages[0], which ends before `leaf_limit`. */
+    /* The leaf cursor: on entry `leaf_at` of pages[0], of which those before `leaf_end` are
+     * wanted; the page ends before `leaf_next`, what is wanted before `leaf_limit`. */
     bool leaf_on;
-    size_t leaf_at;
-    struct wire_out leaf_limit; /* empty: at no key */
+    size_t leaf_at, leaf_end;
+    struct wire_out leaf_next, leaf_limit; /* empty: at no key */
 };
 
 /* `map` lasts as long as the walk. A map that the view lacks is walked as an
@@ -51,15 +52,21 @@ KV_MUST_CHECK kv_code walk_pages(struct walk *walk, unsigned level, const kv_ran
 KV_MUST_CHECK kv_code walk_find(struct walk *walk, unsigned level, kv_slice first,
                                 vmap_node *node, kv_range *range, kv_status *status);
 
-/* Go to the first leaf >= key (empty: the map's first) by its page, without its value:
- * pages that are in the state's cache cost no reading and no hashing. walk->leaf_on
- * tells whether there is one. */
-KV_MUST_CHECK kv_code walk_leaf_seek(struct walk *walk, kv_slice key, kv_status *status);
-KV_MUST_CHECK kv_code walk_leaf_next(struct walk *walk, kv_status *status);
+/* Go to the first leaf >= key (empty: the map's first) and below `limit` (empty: any) by
+ * its page, without its value: pages that are in the state's cache cost no reading and no
+ * hashing. walk->leaf_on tells whether there is one. */
+KV_MUST_CHECK kv_code walk_leaf_seek(struct walk *walk, kv_slice key, kv_slice limit,
+                                     kv_status *status);
+/* Pass `count` >= 1 leaves, at most those that walk_leaf_run tells. */
+KV_MUST_CHECK kv_code walk_leaf_pass(struct walk *walk, size_t count, kv_status *status);
+/* Leaves from this one on that are wanted and in the page `walk->pages[0]`, from its entry
+ * `walk->leaf_at` on. */
+static inline size_t walk_leaf_run(const struct walk *walk)
+{
+    return walk->leaf_on ? walk->leaf_end - walk->leaf_at : 0;
+}
 kv_slice walk_leaf_key(const struct walk *walk);
 vmap_node walk_leaf_node(const struct walk *walk);
-/* Whether the leaf cursor is on a leaf below `limit` (empty: any). */
-bool walk_leaf_below(const struct walk *walk, kv_slice limit);
 
 /* The same with values, by an iterator of its own.
  * Go to the first leaf >= key (empty: the map's first) and read on from there:

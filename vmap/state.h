@@ -206,22 +206,26 @@ KV_API void vmap_iter_close(vmap_iter *iter);
 
 /* ---- Pages, for those who move a state ---------------------------------- */
 
-/* One entry of a page: of level >= 1 the page below it that starts at `first`, of
- * level 0 the leaf whose key is `first`. */
-typedef struct vmap_page_entry {
-    kv_slice first;
-    vmap_node node;
-} vmap_page_entry;
-
-/* A page as read; owns its bytes. */
+/* A page, lent: what is told of it lasts until it is cleared, whatever becomes of the view
+ * or the cache. Start from all zeros. */
 typedef struct vmap_page {
     unsigned level;
-    size_t count;
-    const vmap_page_entry *entries;
-    void *storage; /* private */
+    size_t count; /* entries */
+    void *held;   /* private */
 } vmap_page;
 
 KV_API void vmap_page_clear(vmap_page *page);
+
+/* Entry `index`: of level >= 1 the page below it that starts at that key, of level 0 the
+ * leaf of that key. */
+KV_API kv_slice vmap_page_key(const vmap_page *page, size_t index);
+KV_API vmap_node vmap_page_node(const vmap_page *page, size_t index);
+KV_API const vmap_digest *vmap_page_digest(const vmap_page *page, size_t index);
+/* The first entry with a key >= `key`, or count; `exact` tells equality. */
+KV_API size_t vmap_page_find(const vmap_page *page, kv_slice key, bool *exact);
+/* As vmap_fold, of leaves, but what `like`, of level 0, has in the same places is not
+ * hashed again. */
+KV_API vmap_node vmap_page_fold(const vmap_page *like, vmap_node *nodes, size_t count);
 
 /* The map's root page: its level (0 when the one page holds leaves), its node.
  * An empty map answers level 0 and a node of size 0. */
@@ -234,6 +238,11 @@ KV_API KV_MUST_CHECK kv_code state_view_top(state_view *view, const char *map, u
  * leaves' keys and digests; their values are read by an iterator. */
 KV_API KV_MUST_CHECK kv_code state_view_page(state_view *view, const char *map, unsigned level,
                                              kv_slice first, vmap_page *out, kv_status *status);
+
+/* The page under entry `index` of `above`, a page of level >= 1 of that map and view. */
+KV_API KV_MUST_CHECK kv_code state_view_page_below(state_view *view, const char *map,
+                                                   const vmap_page *above, size_t index,
+                                                   vmap_page *out, kv_status *status);
 
 /* ---- Maps made beforehand, for those who move a state ------------------- */
 

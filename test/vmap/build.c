@@ -67,8 +67,10 @@ static void list_pages(state_build *build, kv_batch *batch, state_view *from, un
     }
     vmap_page page;
     need(state_view_page(from, "map", level, first, &page, NULL));
-    for (size_t i = 0; i < page.count; i++)
-        list_pages(build, batch, from, level - 1, page.entries[i].first, &page.entries[i].node);
+    for (size_t i = 0; i < page.count; i++) {
+        vmap_node below = vmap_page_node(&page, i);
+        list_pages(build, batch, from, level - 1, vmap_page_key(&page, i), &below);
+    }
     vmap_page_clear(&page);
 }
 

@@ -1,5 +1,6 @@
 /* pages.c - pages changed here and there are those that are made from all their entries. */
 #include "vmap/brief.h"
+#include "vmap/state.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -211,5 +212,28 @@ Test(pages, brief_ones_fold_to_the_same)
         cr_assert_eq(found.height, right.height);
         vtree_page_release(page);
         vtree_page_release(brief);
+    }
+}
+
+Test(pages, lent_ones_help_to_fold)
+{
+    static struct leaves leaves;
+    static vmap_node nodes[ENTRIES_MAX], same[ENTRIES_MAX];
+    for (int round = 0; round < ROUNDS; round++) {
+        fill(&leaves, 1 + below(ENTRIES_MAX / 2));
+        struct vtree_page *page = page_of(&leaves);
+        vmap_page lent = { 0, page->count, page };
+        struct vtree_page *changed = below(4) > 0 ? change_some(page, &leaves) : NULL;
+        vtree_page_release(changed);
+        if (below(8) == 0) /* much longer or shorter than the page */
+            fill(&leaves, 1 + below(ENTRIES_MAX / 2));
+        memcpy(nodes, leaves.nodes, leaves.count * sizeof(*nodes));
+        memcpy(same, leaves.nodes, leaves.count * sizeof(*nodes));
+        vmap_node right = vmap_fold(nodes, leaves.count);
+        vmap_node found = vmap_page_fold(&lent, same, leaves.count);
+        cr_assert_arr_eq(found.digest.bytes, right.digest.bytes, VMAP_DIGEST_SIZE);
+        cr_assert_eq(found.size, right.size);
+        cr_assert_eq(found.height, right.height);
+        vmap_page_clear(&lent);
     }
 }
