@@ -24,7 +24,8 @@ static kv_slice make_key(struct stage *stage, char kind, unsigned map, kv_slice 
 
 kv_code stage_flush_if_full(struct stage *stage, kv_status *status)
 {
-    return kv_batch_size(stage->batch) < BATCH_SIZE ? KV_OK : stage_flush(stage, status);
+    size_t size = kv_batch_size(stage->batch) + fresh_unwritten(&stage->fresh);
+    return size < BATCH_SIZE ? KV_OK : stage_flush(stage, status);
 }
 
 static kv_code add_map(struct stage *stage, kv_slice name, kv_status *status)
@@ -73,7 +74,7 @@ static kv_code load_maps(struct stage *stage, kv_status *status)
         if (code == KV_OK)
             code = load_number(stage, map, status);
     }
-    stage->found = stage->map_count > 0;
+    stage->found = stage->used = stage->map_count > 0;
     return code;
 }
 
@@ -95,6 +96,7 @@ void stage_close(struct stage *stage)
     for (size_t i = 0; i < stage->map_count; i++)
         state_build_close(stage->maps[i].build);
     kv_batch_free(stage->batch);
+    fresh_clear(&stage->fresh);
     wire_out_clear(&stage->key);
     free(stage->maps);
     *stage = (struct stage){ 0 };
@@ -111,7 +113,7 @@ kv_code stage_goal(struct stage *stage, uint64_t version, const vmap_digest *app
         return kv_fail(status, KV_NO_MEMORY, "no memory for the goal");
     kv_batch_put(stage->batch, stage->space, kv_text("T"), kv_bytes(record.data, record.size));
     wire_out_clear(&record);
-    return stage_flush(stage, status);
+    return stage_flush_if_full(stage, status);
 }
 
 kv_code stage_map(struct stage *stage, kv_slice name, unsigned *out, kv_status *status)
@@ -192,6 +194,25 @@ kv_code stage_build(struct stage *stage, unsigned map, bool wanted, unsigned pag
 
 /* ---- Changes ------------------------------------------------------------ */
 
+/* Put the changes that are in memory only into the batch. */
+static void gather_fresh(struct stage *stage)
+{
+    struct stage_fresh *fresh = &stage->fresh;
+    for (; fresh->written < fresh->count; fresh->written++) {
+        const struct fresh_change *change = &fresh->list[fresh->written];
+        kv_batch_put(stage->batch, stage->space,
+                     make_key(stage, 'C', change->map, fresh_key(fresh, change)),
+                     fresh_value(fresh, change));
+    }
+}
+
+/* From here on, changes are staged as records only. */
+static void lose_fresh(struct stage *stage)
+{
+    gather_fresh(stage);
+    fresh_clear(&stage->fresh);
+}
+
 kv_code stage_put(struct stage *stage, unsigned map, kv_slice key, kv_slice value,
                   kv_status *status)
 {
@@ -199,8 +220,10 @@ kv_code stage_put(struct stage *stage, unsigned map, kv_slice key, kv_slice valu
     kv_code code = KV_OK;
     if (build != NULL)
         code = state_build_put(build, stage->batch, key, value, status);
-    else
+    else if (stage->found || !fresh_add(&stage->fresh, map, key, value)) {
+        lose_fresh(stage);
         kv_batch_put(stage->batch, stage->space, make_key(stage, 'C', map, key), value);
+    }
     return code == KV_OK ? stage_flush_if_full(stage, status) : code;
 }
 
@@ -253,6 +276,9 @@ kv_code stage_forget(struct stage *stage, unsigned map, const kv_range *range,
         code = state_build_delete_range(stage->maps[map].build, stage->batch, range, status);
         return code == KV_OK ? stage_flush_if_full(stage, status) : code;
     }
+    if (!stage->found && !stage->fresh.lost && stage->fresh.count == 0)
+        return KV_OK; /* there are none */
+    lose_fresh(stage);
     code = make_bounds(stage, 'C', map, range, &bounds, status);
     if (code != KV_OK)
         return code;
@@ -264,6 +290,7 @@ kv_code stage_forget(struct stage *stage, unsigned map, const kv_range *range,
 kv_code stage_empty_map(struct stage *stage, unsigned map, bool empty, kv_status *status)
 {
     kv_slice key = make_key(stage, 'X', map, kv_bytes(NULL, 0));
+    stage->maps[map].empty = empty;
     if (empty)
         kv_batch_put(stage->batch, stage->space, key, kv_text("1"));
     else
@@ -306,10 +333,12 @@ kv_code stage_forget_pages(struct stage *stage, kv_status *status)
 
 kv_code stage_flush(struct stage *stage, kv_status *status)
 {
+    gather_fresh(stage);
     if (stage->key.failed)
         return kv_fail(status, KV_NO_MEMORY, "no memory for a staged key");
     if (kv_batch_count(stage->batch) == 0)
         return KV_OK;
+    stage->used = true;
     return kv_batch_commit(stage->batch, 0, status);
 }
 
@@ -332,6 +361,15 @@ kv_code stage_changes(struct stage *stage, unsigned map, const kv_range *range, 
 }
 
 /* ---- The switch --------------------------------------------------------- */
+
+/* Whether the switch needs no records. */
+static bool in_memory(const struct stage *stage)
+{
+    bool builds = false;
+    for (size_t i = 0; i < stage->map_count; i++)
+        builds = builds || stage->maps[i].build != NULL;
+    return !stage->found && !stage->fresh.lost && !builds;
+}
 
 static kv_code apply_map(struct stage *stage, unsigned number, vmap *map, kv_status *status)
 {
@@ -365,21 +403,17 @@ static kv_code make_map(struct stage *stage, state *to, const struct stage_goal 
     if (stage->maps[number].build != NULL)
         return stage_tree(stage, number, goal, status);
 
-    kv_value empty = KV_VALUE_INIT;
-    code = kv_get(stage->space, NULL, make_key(stage, 'X', number, kv_bytes(NULL, 0)), &empty,
-                  status);
-    kv_value_release(&empty);
-    if (code == KV_OK) {
+    if (stage->maps[number].empty)
         code = state_map_drop(to, name, status);
-        if (code == KV_NOT_FOUND)
-            code = KV_OK;
-    } else if (code == KV_NOT_FOUND) {
+    if (code == KV_NOT_FOUND)
         code = KV_OK;
-    }
     vmap *map = NULL;
     if (code == KV_OK)
         code = state_map_open(to, name, KV_CREATE, &map, status);
-    return code == KV_OK ? apply_map(stage, number, map, status) : code;
+    if (code != KV_OK)
+        return code;
+    return in_memory(stage) ? fresh_apply(&stage->fresh, number, map, status)
+                            : apply_map(stage, number, map, status);
 }
 
 struct surplus {
@@ -416,14 +450,15 @@ kv_code stage_switch(struct stage *stage, state *to, uint64_t version,
                      const vmap_digest *app_hash, const struct stage_goal *maps,
                      size_t map_count, kv_status *status)
 {
-    kv_code code = stage_flush(stage, status);
+    bool memory = in_memory(stage);
+    kv_code code = memory ? KV_OK : stage_flush(stage, status);
     if (code != KV_OK)
         return code;
     state_rollback(to);
     code = drop_surplus(to, maps, map_count, status);
     for (size_t i = 0; i < map_count && code == KV_OK; i++)
         code = make_map(stage, to, &maps[i], status);
-    if (code == KV_OK)
+    if (code == KV_OK && !memory)
         code = stage_flush(stage, status);
     if (code == KV_OK && stage->built)
         code = kv_sync(stage->db, status);
@@ -443,13 +478,15 @@ kv_code stage_drop(struct stage *stage, kv_status *status)
 {
     kv_code code = KV_OK;
     kv_batch_clear(stage->batch);
+    fresh_clear(&stage->fresh);
     for (unsigned i = 0; i < stage->map_count && code == KV_OK; i++)
         code = end_build(stage, i, status);
     kv_batch_clear(stage->batch);
-    if (code == KV_OK)
+    if (code == KV_OK && stage->used)
         code = kv_delete_range(stage->space, NULL, 0, status);
     if (code != KV_OK)
         return code;
+    stage->used = false;
     stage->map_count = 0;
     stage->found = false;
     return KV_OK;

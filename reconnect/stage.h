@@ -31,7 +31,33 @@ struct stage_map {
     uint32_t number;    /* of the map that is built; 0: none is */
     unsigned page_bits; /* of its tree */
     state_build *build; /* or NULL */
+    bool empty;         /* it is to be emptied */
 };
+
+/* fresh.c: changes in the order they were staged; a later one of a key counts. The first
+ * `written` of them are records, too, or in the batch. */
+struct fresh_change {
+    size_t at; /* in bytes */
+    uint32_t map, key_size, value_size;
+};
+
+struct stage_fresh {
+    struct wire_out bytes;
+    struct fresh_change *list;
+    size_t count, capacity, written;
+    bool lost; /* these are not all changes there are */
+};
+
+/* False: there is no room, or no memory. */
+bool fresh_add(struct stage_fresh *fresh, unsigned map, kv_slice key, kv_slice value);
+kv_slice fresh_key(const struct stage_fresh *fresh, const struct fresh_change *change);
+kv_slice fresh_value(const struct stage_fresh *fresh, const struct fresh_change *change);
+/* Bytes of changes that are not written. */
+size_t fresh_unwritten(const struct stage_fresh *fresh);
+KV_MUST_CHECK kv_code fresh_apply(const struct stage_fresh *fresh, unsigned number, vmap *map,
+                                  kv_status *status);
+/* Forget all; they are lost. */
+void fresh_clear(struct stage_fresh *fresh);
 
 /* A map as the goal has it. */
 struct stage_goal {
@@ -49,6 +75,8 @@ struct stage {
     struct stage_map *maps;
     bool built; /* the switch takes a map that was built */
     bool found; /* it held changes of an earlier run or goal: look before asking */
+    bool used;  /* there are records in the space */
+    struct stage_fresh fresh;
     struct wire_out key;
 };
 
@@ -67,7 +95,8 @@ KV_MUST_CHECK kv_code stage_map(struct stage *stage, kv_slice name, unsigned *ou
 KV_MUST_CHECK kv_code stage_build(struct stage *stage, unsigned map, bool wanted,
                                   unsigned page_bits, kv_status *status);
 
-/* Writes are gathered; a full batch is written by the call that fills it. */
+/* Writes are gathered; a full batch is written by the call that fills it. What a short
+ * sync fetches is never written: the switch takes it from memory. */
 KV_MUST_CHECK kv_code stage_put(struct stage *stage, unsigned map, kv_slice key, kv_slice value,
                                 kv_status *status);
 KV_MUST_CHECK kv_code stage_remove(struct stage *stage, unsigned map, kv_slice key,
