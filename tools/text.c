@@ -47,40 +47,48 @@ kv_slice text_bytes(const struct text *text)
     return kv_bytes(text->data, text->size);
 }
 
-static int digit_of(unsigned char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
+/* What a digit stands for, and one more; 0 for what is no digit. */
+static const unsigned char digit_values[256] = {
+    ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,
+    ['6'] = 7,  ['7'] = 8,  ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12,
+    ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16, ['A'] = 11, ['B'] = 12,
+    ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
+};
 
 /* The byte two digits stand for, or -1. */
-static int byte_of(const unsigned char *digits)
+static inline int byte_of(const unsigned char *digits)
 {
-    int high = digit_of(digits[0]);
-    int low = digit_of(digits[1]);
-    return high < 0 || low < 0 ? -1 : high * 16 + low;
+    int high = digit_values[digits[0]], low = digit_values[digits[1]];
+    return high == 0 || low == 0 ? -1 : (high - 1) * 16 + low - 1;
+}
+
+static kv_code not_hex(kv_slice source, const char *what, kv_status *status)
+{
+    const unsigned char *digits = source.data;
+    for (size_t i = 0; i < source.size; i++)
+        if (digit_values[digits[i]] == 0)
+            return kv_fail(status, KV_INVALID, "%s: character %zu is not a hex digit", what,
+                           i + 1);
+    return kv_fail(status, KV_INVALID, "%s: odd number of hex digits, %zu", what, source.size);
 }
 
 static kv_code decode_hex(struct text *text, kv_slice source, const char *what,
                           kv_status *status)
 {
     const unsigned char *digits = source.data;
-    for (size_t i = 0; i < source.size; i++)
-        if (digit_of(digits[i]) < 0)
-            return kv_fail(status, KV_INVALID, "%s: character %zu is not a hex digit", what,
-                           i + 1);
-    if (source.size % 2 != 0)
-        return kv_fail(status, KV_INVALID, "%s: odd number of hex digits, %zu", what,
-                       source.size);
-
-    reserve(text, source.size / 2);
-    for (size_t i = 0; i < source.size; i += 2)
-        text_append_byte(text, (unsigned char)byte_of(digits + i));
+    size_t size = source.size / 2;
+    reserve(text, size);
+    int all = source.size % 2 == 0 ? 0 : -1;
+    char *to = text->data + text->size;
+    for (size_t i = 0; i < size; i++) {
+        int byte = byte_of(digits + 2 * i);
+        all |= byte;
+        to[i] = (char)byte;
+    }
+    if (all < 0)
+        return not_hex(source, what, status);
+    text->size += size;
+    text->data[text->size] = '\0';
     return KV_OK;
 }
 
@@ -114,10 +122,13 @@ static void encode_hex(struct text *text, kv_slice bytes, const char *digits)
 {
     const unsigned char *from = bytes.data;
     reserve(text, bytes.size * 2);
+    char *to = text->data + text->size;
     for (size_t i = 0; i < bytes.size; i++) {
-        text_append_byte(text, (unsigned char)digits[from[i] >> 4]);
-        text_append_byte(text, (unsigned char)digits[from[i] & 15]);
+        *to++ = digits[from[i] >> 4];
+        *to++ = digits[from[i] & 15];
     }
+    *to = '\0';
+    text->size += bytes.size * 2;
 }
 
 void text_encode(struct text *text, kv_slice bytes, bool hex)

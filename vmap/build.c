@@ -329,6 +329,15 @@ static kv_code find_top(state_build *build, kv_batch *batch, kv_status *status)
     return KV_OK;
 }
 
+kv_code state_build_top(state_build *build, kv_batch *batch, struct vtree_top *top,
+                        kv_status *status)
+{
+    kv_code code = build->top.page_counts[0] > 0 ? find_top(build, batch, status) : KV_OK;
+    if (code == KV_OK)
+        *top = build->top;
+    return code;
+}
+
 kv_code state_build_take(state_build *build, kv_batch *batch, const char *name,
                          const vmap_digest *root, kv_status *status)
 {

@@ -44,10 +44,12 @@ static kv_code check_expected(const struct meta_version *info, const vmap_digest
                    (unsigned long long)info->version, hex);
 }
 
-/* Fold one map's changes and add what they change to the batch. */
+/* Fold one map's changes and add what they change to the batch. No older version has a
+ * map that was made since the last one, so there is nothing to keep of it. */
 static kv_code commit_map(struct state *self, vmap *map, struct meta_map *out, kv_batch *batch,
-                          struct state_keep *keep, kv_status *status)
+                          struct state_keep *all, kv_status *status)
 {
+    struct state_keep none = { 0 }, *keep = map->made ? &none : all;
     if (map->changes.count == 0)
         return KV_OK;
     if (!vtree_changes_sort(&map->changes))
@@ -99,13 +101,18 @@ static kv_code commit_as(struct state *self, uint64_t version, const vmap_digest
         return kv_fail(status, KV_BAD_STATE, "%zu savepoints of the working set are open",
                        self->mark_count);
     kv_batch *batch = NULL;
+    kv_code code = KV_OK;
+    for (size_t i = 0; code == KV_OK && i < self->map_count; i++)
+        code = state_spill_end(self, self->maps[i], status);
+    if (code != KV_OK)
+        return code;
     struct meta_head head = state_head_copy(self);
     struct meta_version *info = next_version(self, version);
     if (info == NULL)
         return state_no_memory(status);
     if (self->staged)
         return state_commit_staged(self, info, expected, flags, status);
-    kv_code code = kv_batch_new(self->store.db, &batch, status);
+    code = kv_batch_new(self->store.db, &batch, status);
     if (code == KV_OK)
         code = commit_batch(self, info, expected, &head, batch, flags, status);
     kv_batch_free(batch);

@@ -159,7 +159,7 @@ void state_forget_changes(struct state *self)
     for (size_t i = 0; i < self->map_count; i++) {
         vmap *map = self->maps[i];
         if (map->made) {
-            state_map_free(map);
+            state_map_discard(self, map);
             continue;
         }
         vtree_changes_clear(&map->changes);
@@ -171,7 +171,7 @@ void state_forget_changes(struct state *self)
         vmap *map = self->gone[i];
         bool exact;
         if (map->made) {
-            state_map_free(map);
+            state_map_discard(self, map);
             continue;
         }
         map->staged = false;

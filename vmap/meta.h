@@ -22,6 +22,9 @@
 enum { META_FORMAT = 1, META_KEY_SIZE = 16 };
 
 /* A change of the whole state that is under way, and goes on at the next open. */
+/* What a building/ record holds when the map is a working set's (spill.c); else nothing. */
+enum { META_BUILDING_SPILLED = 1 };
+
 enum meta_pending {
     META_PENDING_NONE,
     META_PENDING_APPLY, /* staged changes become version `target` */

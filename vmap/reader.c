@@ -350,6 +350,21 @@ static kv_code load_branch_1(struct vtree_reader *reader, const struct vtree_top
     return code;
 }
 
+kv_code vtree_reader_cut(struct vtree_reader *reader, const struct vtree_top *top,
+                         kv_slice first, size_t count, struct vtree_entries *pages, bool *end,
+                         kv_status *status)
+{
+    struct vtree_entries *leaves = &reader->entries;
+    vtree_arena_reset(&reader->arena);
+    leaves->count = 0;
+    pages->count = 0;
+    kv_code code = gather_leaves(reader, top, first, count, leaves, status);
+    if (code == KV_OK && leaves->count > 0)
+        code = cut_leaves(reader, top, leaves, pages, status);
+    *end = leaves->count < count;
+    return code;
+}
+
 static kv_code load_gathered(struct vtree_reader *reader, const struct vtree_top *top,
                              unsigned level, kv_slice first, const vmap_node *node,
                              struct vtree_page **out, kv_status *status)

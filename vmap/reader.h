@@ -75,6 +75,14 @@ KV_MUST_CHECK kv_code vtree_reader_groups(struct vtree_reader *reader,
                                           size_t count, kv_slice from,
                                           struct vtree_entries **out, kv_status *status);
 
+/* The level-0 pages that up to `count` pairs make, from `first` on, which begins one; an
+ * empty one stands for the map's first key. Unless `end` says that the map ends there the
+ * last of them may go on. Their keys last until the next call with this reader. */
+KV_MUST_CHECK kv_code vtree_reader_cut(struct vtree_reader *reader, const struct vtree_top *top,
+                                       kv_slice first, size_t count,
+                                       struct vtree_entries *pages, bool *end,
+                                       kv_status *status);
+
 /* A level-1 page from the record of its entries alone; KV_NOT_FOUND when that
  * is absent or stale. */
 KV_MUST_CHECK kv_code vtree_reader_entries(struct vtree_reader *reader,

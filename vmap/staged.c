@@ -1,13 +1,13 @@
 /*
  * staged.c - a working set that is too big for memory.
  *
- * Its changes go to state.staged while it grows. A commit first writes, in one
- * batch, the new version's record as it begins and a head that says that it is
- * pending. From there on the commit is decided. Parts follow, each one batch
- * that applies a run of staged changes, removes them, and brings the version's
- * record on: a tree is a function of its pairs, so the trees between two parts
- * are as good as any. The last batch makes the version the newest. A crash
- * between leaves the rest of the changes staged, and the next open goes on.
+ * Its changes, but for those of new maps (spill.c), go to state.staged while it grows. A commit
+ * first writes, in one batch, the new version's record as it begins and a head that says that
+ * it is pending. From there on the commit is decided. Parts follow, each one batch that applies
+ * a run of staged changes, removes them, and brings the version's record on: a tree is a
+ * function of its pairs, so the trees between two parts are as good as any. The last batch
+ * makes the version the newest. A crash between leaves the rest of the changes staged, and the
+ * next open goes on.
  */
 #include "vmap/state_private.h"
 
@@ -16,8 +16,7 @@
 
 /* ---- Staging ------------------------------------------------------------ */
 
-static kv_code stage_map(struct state *self, const vmap *map, kv_batch *batch,
-                         kv_status *status)
+static kv_code stage_map(struct state *self, vmap *map, kv_batch *batch, kv_status *status)
 {
     for (size_t i = 0; i < map->changes.slot_count; i++) {
         const struct vtree_change *change = map->changes.slots[i];
@@ -43,16 +42,20 @@ kv_code state_stage(struct state *self, kv_status *status)
     kv_batch *batch;
     kv_code code = kv_batch_new(self->store.db, &batch, status);
     for (size_t i = 0; code == KV_OK && i < self->map_count; i++)
-        code = stage_map(self, self->maps[i], batch, status);
+        code = (state_map_is_new(self->maps[i]) ? state_spill : stage_map)(self, self->maps[i],
+                                                                           batch, status);
     if (code == KV_OK)
         code = kv_batch_commit(batch, 0, status);
     kv_batch_free(batch);
     if (code != KV_OK)
         return code;
-    self->staged = true;
     for (size_t i = 0; i < self->map_count; i++) {
         vmap *map = self->maps[i];
-        map->staged = map->staged || map->changes.count > 0;
+        if (state_map_is_new(map))
+            state_spill_done(self, map);
+        else
+            map->staged = map->staged || map->changes.count > 0;
+        self->staged = self->staged || map->staged;
         vtree_changes_clear(&map->changes);
     }
     return KV_OK;

@@ -272,6 +272,8 @@ static kv_code open_inside(struct state *self, unsigned flags, kv_status *status
         code = state_finish_pending(self, status);
     else if (!self->read_only)
         code = state_clear_staged(self, status);
+    if (code == KV_OK && !self->read_only)
+        code = state_spill_clear(self, status);
     return code;
 }
 
@@ -417,11 +419,12 @@ static kv_code adopt_maps(struct state *self, const struct meta_version *info,
         vmap *map = self->maps[i];
         const struct meta_map *committed = meta_version_find_id(info, map->top.map);
         if (committed == NULL) {
-            state_map_free(map);
+            state_map_discard(self, map);
             continue;
         }
         map->top = committed->top;
         map->made = false;
+        map->spilled = false;
         map->staged = false;
         vtree_changes_clear(&map->changes);
         self->maps[kept++] = map;
@@ -454,7 +457,7 @@ kv_code state_publish(struct state *self, const struct meta_head *head,
         return state_no_memory(status);
     }
     for (size_t i = 0; i < self->gone_count; i++)
-        state_map_free(self->gone[i]);
+        state_map_discard(self, self->gone[i]);
     self->gone_count = 0;
     kv_code code = adopt_maps(self, info, status);
     moment->info = info;

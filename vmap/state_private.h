@@ -25,8 +25,9 @@ struct vmap {
     struct state *self;
     struct vtree_top top; /* as committed */
     char name[STATE_MAP_NAME_SIZE_MAX + 1];
-    bool made;   /* not committed yet */
-    bool staged; /* some of its changes are in state.staged */
+    bool made;    /* not committed yet */
+    bool staged;  /* some of its changes are in state.staged */
+    bool spilled; /* no version has it, and its pairs are in state.values */
     struct vtree_changes changes;
 };
 
@@ -162,6 +163,28 @@ KV_MUST_CHECK kv_code state_write_end(struct state *self, kv_batch *batch,
 /* ---- commit.c ----------------------------------------------------------- */
 
 struct meta_head state_head_copy(struct state *self);
+
+/* ---- build.c ------------------------------------------------------------- */
+
+/* All pages are listed: what is above them. Of a map with none the tree is empty. */
+KV_MUST_CHECK kv_code state_build_top(state_build *build, kv_batch *batch,
+                                      struct vtree_top *top, kv_status *status);
+
+/* ---- spill.c -------------------------------------------------------------- */
+
+/* Whether a map has no tree at all: no version has it, and none was made for it. */
+bool state_map_is_new(const vmap *map);
+/* Add the changes of a new map to `batch`, to stay; once that is committed they are done. */
+KV_MUST_CHECK kv_code state_spill(struct state *self, vmap *map, kv_batch *batch,
+                                  kv_status *status);
+void state_spill_done(struct state *self, vmap *map);
+/* Make the tree of a new map whose pairs were spilled, or are to be, since the commit is
+ * staged. */
+KV_MUST_CHECK kv_code state_spill_end(struct state *self, vmap *map, kv_status *status);
+/* Free a map that no version has, and have its pairs removed. */
+void state_map_discard(struct state *self, vmap *map);
+/* Have the pairs removed that a working set of an earlier process spilled. */
+KV_MUST_CHECK kv_code state_spill_clear(struct state *self, kv_status *status);
 
 /* ---- staged.c ----------------------------------------------------------- */
 
