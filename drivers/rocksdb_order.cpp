@@ -13,7 +13,10 @@ struct rocksdb_options_t {
     rocksdb::Options rep;
 };
 
-static thread_local bool in_order;
+namespace
+{
+
+thread_local bool in_order;
 
 /* RocksDB keeps one place for each answer of Transform, where it answers true to InDomain. */
 class order_hint : public rocksdb::SliceTransform
@@ -32,6 +35,8 @@ class order_hint : public rocksdb::SliceTransform
         return in_order;
     }
 };
+
+} // namespace
 
 void rocks_order_prepare(rocksdb_options_t *options)
 {

@@ -19,6 +19,10 @@ run 0 "$prefix/bin/statekv" --version
 strangers=$(nm -D --defined-only "$lib/libstatekv.so" | awk '{ print $3 }' |
     grep -vE '^(kv|vmap|state|query|reconnect)_' | head -n 3)
 same "names shown by libstatekv.so" "$strangers" ""
+strangers=$(nm --defined-only --extern-only "$lib/libstatekv.a" 2>/dev/null |
+    awk 'NF == 3 && $2 != "W" && $2 != "V" && $2 != "u" { print $3 }' |
+    grep -vE '^(kv|vmap|state|query|reconnect|statekv_private)_|^_[_Z]|^DW\.' | head -n 3)
+same "names of libstatekv.a that a program could have" "$strangers" ""
 nm -D --defined-only "$lib/libstatekv.so" | grep -q ' kv_open$' || fail "kv_open is not shown"
 
 run 0 cmake -S "$here/outside" -B "$tmp/outside" -G Ninja -DCMAKE_PREFIX_PATH="$prefix"
