@@ -362,13 +362,19 @@ kv_code stage_changes(struct stage *stage, unsigned map, const kv_range *range, 
 
 /* ---- The switch --------------------------------------------------------- */
 
-/* Whether the switch needs no records. */
+/* Whether all changes are in memory. */
 static bool in_memory(const struct stage *stage)
+{
+    return !stage->found && !stage->fresh.lost;
+}
+
+/* Whether the switch reads records: of changes, or the lists of a map that is built. */
+static bool reads_records(const struct stage *stage)
 {
     bool builds = false;
     for (size_t i = 0; i < stage->map_count; i++)
         builds = builds || stage->maps[i].build != NULL;
-    return !stage->found && !stage->fresh.lost && !builds;
+    return builds || !in_memory(stage);
 }
 
 static kv_code apply_map(struct stage *stage, unsigned number, vmap *map, kv_status *status)
@@ -450,15 +456,15 @@ kv_code stage_switch(struct stage *stage, state *to, uint64_t version,
                      const vmap_digest *app_hash, const struct stage_goal *maps,
                      size_t map_count, kv_status *status)
 {
-    bool memory = in_memory(stage);
-    kv_code code = memory ? KV_OK : stage_flush(stage, status);
+    bool reads = reads_records(stage);
+    kv_code code = reads ? stage_flush(stage, status) : KV_OK;
     if (code != KV_OK)
         return code;
     state_rollback(to);
     code = drop_surplus(to, maps, map_count, status);
     for (size_t i = 0; i < map_count && code == KV_OK; i++)
         code = make_map(stage, to, &maps[i], status);
-    if (code == KV_OK && !memory)
+    if (code == KV_OK && reads)
         code = stage_flush(stage, status);
     if (code == KV_OK && stage->built)
         code = kv_sync(stage->db, status);
