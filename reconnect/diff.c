@@ -387,7 +387,7 @@ static kv_code take_page(reconnect_learner *learner, int64_t now_us, struct peer
     kv_status why = KV_STATUS_INIT;
     kv_code code = pages_take(learner, want, in, peer_number(learner, peer), &why);
     bool here = learner->misled && !misled;
-    bool chance = code == KV_UNPROVEN && !in->bad && !here && want->attempt == ATTEMPT_SHORT &&
+    bool chance = code == KV_UNPROVEN && !in->bad && !here && want->attempt < ATTEMPT_WHOLE &&
                   want->have_count > 0;
     if (here)
         learner->misled_by = want->teller;

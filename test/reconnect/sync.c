@@ -6,6 +6,7 @@
 #include "bench/reconnect_data.h"
 #include "kv/driver.h"
 #include "pair.h"
+#include "reconnect/align.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -350,6 +351,89 @@ ParameterizedTest(struct drivers *row, sync, between_drivers)
         side_reopen(&learner);
         sides_equal(&learner, &teacher);
     }
+    side_close(&learner);
+    side_close(&teacher);
+}
+
+/* ---- Chance ------------------------------------------------------------- */
+
+enum { CHANCE_LEAVES = 4 };
+
+/* Fingerprints of the learner's leaves that are those of the teacher's by chance. */
+struct chance {
+    uint64_t salt, marks[CHANCE_LEAVES];
+    unsigned questions, honest;
+    struct side *teacher;
+};
+
+static void mark_leaves(struct chance *chance)
+{
+    state_view *view;
+    vmap_iter *iter;
+    kv_status status = KV_STATUS_INIT;
+    size_t count = 0;
+    cr_assert_eq(state_view_open(chance->teacher->state, 0, &view, &status), KV_OK);
+    cr_assert_eq(state_view_iter_open(view, "map", NULL, &iter, &status), KV_OK);
+    for (bool on = vmap_iter_first(iter); on; on = vmap_iter_next(iter)) {
+        vmap_node leaf = vmap_leaf(vmap_iter_key(iter), vmap_iter_value(iter));
+        cr_assert_lt(count, CHANCE_LEAVES);
+        chance->marks[count++] = align_of_leaf(chance->salt, &leaf.digest);
+    }
+    vmap_iter_close(iter);
+    state_view_close(view);
+}
+
+static void mistake(void *context, struct frame *frame)
+{
+    struct chance *chance = context;
+    struct wire_in in = wire_in_of(kv_bytes(frame->body, frame->size));
+    struct wire_want want;
+    struct wire_want_page page;
+    struct wire_hello hello;
+    static struct wire_key key;
+    kv_status status = KV_STATUS_INIT;
+    if (!frame->to_learner && frame->type == WIRE_HELLO) {
+        cr_assert_eq(wire_get_hello(kv_bytes(frame->body, frame->size), &hello, &status),
+                     KV_OK);
+        memcpy(&chance->salt, hello.nonce, sizeof(chance->salt));
+        mark_leaves(chance);
+    }
+    if (frame->to_learner || frame->type != WIRE_WANT)
+        return;
+    key.size = 0;
+    cr_assert(wire_get_want(&in, &want) && wire_get_want_page(&in, &want, &key, &page));
+    chance->questions++;
+    chance->honest += want.have_bits == 0;
+    if (want.have_bits == 0)
+        return;
+    cr_assert_eq(page.have_count, CHANCE_LEAVES);
+    struct wire_out marks = { 0 };
+    wire_put_bits(&marks, chance->marks, CHANCE_LEAVES, want.have_bits);
+    memcpy(frame->body + (page.haves.at - frame->body), marks.data, marks.size);
+    wire_out_clear(&marks);
+}
+
+/* However unlucky the fingerprints, longer ones too, nobody is called a liar for it. */
+Test(sync, chance_convicts_nobody)
+{
+    struct side learner, teacher;
+    kv_status status = KV_STATUS_INIT;
+    side_open(&learner, "memory", NULL);
+    side_open(&teacher, "memory", NULL);
+    side_fill(&learner, "map", 0, CHANCE_LEAVES, 0);
+    side_fill(&teacher, "map", 0, CHANCE_LEAVES, 0);
+    side_commit(&learner);
+    side_commit(&teacher);
+    side_put(&teacher, "map", 1, 77);
+    side_commit(&teacher);
+    struct chance chance = { .teacher = &teacher };
+    struct wire wire = WIRE(&learner, &teacher);
+    wire.filter = mistake;
+    wire.context = &chance;
+    cr_assert_eq(wire_run(&wire, &status), KV_OK, "%s", status.message);
+    cr_expect_eq(chance.questions, 3);
+    cr_expect_eq(chance.honest, 1);
+    sides_equal(&learner, &teacher);
     side_close(&learner);
     side_close(&teacher);
 }
