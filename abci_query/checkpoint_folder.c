@@ -62,12 +62,16 @@ kv_code query_checkpoint_newest(const char *dir, uint64_t *out, kv_status *statu
     kv_code code = open_folder(dir, &stream, status);
     if (code != KV_OK)
         return code;
+    errno = 0;
     while ((entry = readdir(stream)) != NULL) {
         uint64_t number = query_checkpoint_number(entry->d_name);
         *out = number > *out ? number : *out;
     }
+    if (errno != 0)
+        code = kv_fail(status, KV_IO, "cannot read the folder of checkpoints %s: %s", dir,
+                       strerror(errno));
     closedir(stream);
-    return KV_OK;
+    return code;
 }
 
 /* ---- Removing ----------------------------------------------------------- */

@@ -51,15 +51,26 @@ void query_http_clear(struct query_http *http)
     query_buffer_clear(&http->packed);
 }
 
+/* As HTTP spells it, whatever the program's locale is. */
+static void write_date(char *out, size_t size, const struct tm *parts)
+{
+    static const char days[][4] = { "Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat" };
+    static const char months[][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                      "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
+    snprintf(out, size, "%s, %02d %s %d %02d:%02d:%02d GMT", days[parts->tm_wday],
+             parts->tm_mday, months[parts->tm_mon], parts->tm_year + 1900, parts->tm_hour,
+             parts->tm_min, parts->tm_sec);
+}
+
 /* X-Server-Time and Date, made once a second. */
 static void write_time(struct query_http *http, struct query_buffer *out)
 {
     if (http->headers_time != http->now) {
         time_t now = (time_t)http->now;
         struct tm parts;
-        char date[40] = "";
+        char date[80] = "";
         if (gmtime_r(&now, &parts) != NULL)
-            strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", &parts);
+            write_date(date, sizeof(date), &parts);
         int size = snprintf(http->headers, sizeof(http->headers),
                             "X-Server-Time: %lld\r\nDate: %s\r\n", (long long)http->now, date);
         http->headers_size = size > 0 ? (size_t)size : 0;

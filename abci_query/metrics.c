@@ -107,17 +107,18 @@ static void write_latency(const struct query_metrics *metrics, struct query_buff
         for (size_t i = 0; i < metrics->count; i++)
             total += query_counter_read(&metrics->latencies[i]->buckets[bucket]);
         if (bucket + 1 < QUERY_LATENCY_BUCKETS)
-            query_buffer_format(out, "statekv_query_latency_seconds_bucket{le=\"%g\"} %llu\n",
-                                (double)(1u << bucket) * 1e-6, (unsigned long long)total);
+            query_buffer_format(
+                out, "statekv_query_latency_seconds_bucket{le=\"%u.%06u\"} %llu\n",
+                (1u << bucket) / 1000000, (1u << bucket) % 1000000, (unsigned long long)total);
     }
     for (size_t i = 0; i < metrics->count; i++)
         sum_ns += query_counter_read(&metrics->latencies[i]->sum_ns);
     query_buffer_format(out,
                         "statekv_query_latency_seconds_bucket{le=\"+Inf\"} %llu\n"
-                        "statekv_query_latency_seconds_sum %.9f\n"
+                        "statekv_query_latency_seconds_sum %llu.%09llu\n"
                         "statekv_query_latency_seconds_count %llu\n",
-                        (unsigned long long)total, (double)sum_ns * 1e-9,
-                        (unsigned long long)total);
+                        (unsigned long long)total, (unsigned long long)(sum_ns / 1000000000),
+                        (unsigned long long)(sum_ns % 1000000000), (unsigned long long)total);
 }
 
 void query_metrics_answer(void *context, const struct query_http_request *request,

@@ -61,7 +61,7 @@ kv_code query_recorder_open(const char *path, struct query_recorder **out, kv_st
     size_t size = strlen(path);
     bool packed = size > 3 && strcmp(path + size - 3, ".gz") == 0;
     errno = 0;
-    recorder->file = gzopen(path, packed ? "ab1" : "abT");
+    recorder->file = gzopen(path, packed ? "ab1e" : "abTe");
     if (recorder->file == NULL) {
         free(recorder);
         return kv_fail(status, KV_IO, "query.record %s: %s", path,

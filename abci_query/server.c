@@ -107,7 +107,7 @@ static kv_code read_genesis(struct query_server *server, const char *path, kv_st
     if (path[0] == '\0')
         return KV_OK;
     struct query_buffer text = QUERY_BUFFER_INIT;
-    FILE *file = fopen(path, "rb");
+    FILE *file = fopen(path, "re");
     if (file == NULL)
         return kv_fail(status, KV_IO, "query.genesis_file %s: %s", path, strerror(errno));
     char block[65536];

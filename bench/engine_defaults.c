@@ -263,7 +263,7 @@ static void print_memory(const char *when)
 {
     char line[128];
     long resident = 0, peak = 0;
-    FILE *file = fopen("/proc/self/status", "r");
+    FILE *file = fopen("/proc/self/status", "re");
     while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
         if (strncmp(line, "VmRSS:", 6) == 0)
             resident = strtol(line + 6, NULL, 10);

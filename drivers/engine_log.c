@@ -1,6 +1,8 @@
 /* engine_log.c - the records of a log, as LevelDB's doc/log_format.md gives them. */
 #include "drivers/engine_log.h"
 
+#include "kv/little_endian.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -46,8 +48,7 @@ static uint32_t crc_masked(uint32_t crc)
 /* The least size, up to `most`, of data that `header` has the checksum of; or -1. */
 static long crc_fit(const unsigned char *header, size_t least, size_t most)
 {
-    uint32_t stored = (uint32_t)header[0] | (uint32_t)header[1] << 8 |
-                      (uint32_t)header[2] << 16 | (uint32_t)header[3] << 24;
+    uint32_t stored = get_u32(header);
     uint32_t crc = crc_step(UINT32_MAX, header[6]);
     for (size_t size = 0; size <= most; size++) {
         if (size >= least && crc_masked(crc) == stored)
@@ -123,7 +124,8 @@ static kv_code file_check(struct place *place)
         size_t size = 0;
         ssize_t got = 1;
         while (size < BLOCK_SIZE && got > 0) {
-            got = pread(file, block + size, BLOCK_SIZE - size, (off_t)(place->at + size));
+            got = TEMP_FAILURE_RETRY(
+                pread(file, block + size, BLOCK_SIZE - size, (off_t)(place->at + size)));
             size += got > 0 ? (size_t)got : 0;
         }
         if (got < 0)

@@ -29,9 +29,9 @@ static bool copy_bytes(int from, int to)
 {
     char buffer[VIEW_COPY_SIZE];
     ssize_t size;
-    while ((size = read(from, buffer, sizeof(buffer))) > 0)
+    while ((size = TEMP_FAILURE_RETRY(read(from, buffer, sizeof(buffer)))) > 0)
         for (ssize_t done = 0; done < size;) {
-            ssize_t wrote = write(to, buffer + done, (size_t)(size - done));
+            ssize_t wrote = TEMP_FAILURE_RETRY(write(to, buffer + done, (size_t)(size - done)));
             if (wrote < 0)
                 return false;
             done += wrote;
@@ -77,9 +77,14 @@ static kv_code show_files(const char *dir, const char *view, kv_status *status)
         return kv_fail(status, KV_IO, "cannot read folder %s: %s", dir, strerror(errno));
     kv_code code = KV_OK;
     const struct dirent *entry;
-    while (code == KV_OK && (entry = readdir(stream)) != NULL)
+    errno = 0;
+    while (code == KV_OK && (entry = readdir(stream)) != NULL) {
         if (engine_is_table(entry->d_name) || is_rewritten(entry->d_name))
             code = show_file(dir, view, entry->d_name, status);
+        errno = 0;
+    }
+    if (code == KV_OK && errno != 0) /* a log left out would be data left out */
+        code = kv_fail(status, KV_IO, "cannot read folder %s: %s", dir, strerror(errno));
     closedir(stream);
     return code;
 }

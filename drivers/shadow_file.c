@@ -1,6 +1,8 @@
 /* shadow_file.c - reading and writing the files of the shadow driver. */
 #include "drivers/shadow_file.h"
 
+#include "kv/little_endian.h"
+
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
@@ -53,29 +55,6 @@ static kv_code fail_errno(const struct shadow_files *files, const char *what, co
     return fail_at(files, files->dir, what, name, status);
 }
 
-static void store32(unsigned char *to, uint32_t number)
-{
-    for (unsigned i = 0; i < 4; i++)
-        to[i] = (unsigned char)(number >> (8 * i));
-}
-
-static void store64(unsigned char *to, uint64_t number)
-{
-    store32(to, (uint32_t)number);
-    store32(to + 4, (uint32_t)(number >> 32));
-}
-
-static uint32_t load32(const unsigned char *from)
-{
-    return (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 |
-           (uint32_t)from[3] << 24;
-}
-
-static uint64_t load64(const unsigned char *from)
-{
-    return (uint64_t)load32(from) | (uint64_t)load32(from + 4) << 32;
-}
-
 static uint32_t checksum(uint32_t sum, kv_slice bytes)
 {
     return (uint32_t)crc32_z(sum, bytes.data, bytes.size);
@@ -89,7 +68,7 @@ struct shadow_name shadow_name_of(const char *space, kv_slice key)
     struct sha256_ctx hash;
     struct shadow_name name;
     size_t space_size = strlen(space);
-    store32(size, (uint32_t)space_size);
+    put_u32(size, (uint32_t)space_size);
     sha256_init(&hash);
     sha256_update(&hash, sizeof(size), size);
     sha256_update(&hash, space_size, (const uint8_t *)space);
@@ -256,14 +235,14 @@ static kv_code put_file(struct shadow_files *files, const struct shadow_change *
     unsigned char header[HEADER_SIZE] = { 0 };
     kv_slice space = kv_text(change->space);
     memcpy(header, record_magic, sizeof(record_magic));
-    store32(header + 8, VERSION);
-    store32(header + 16, (uint32_t)space.size);
-    store32(header + 20, (uint32_t)change->key.size);
-    store64(header + 24, change->value.size);
+    put_u32(header + 8, VERSION);
+    put_u32(header + 16, (uint32_t)space.size);
+    put_u32(header + 20, (uint32_t)change->key.size);
+    put_u64(header + 24, change->value.size);
     uint32_t sum = checksum(0, kv_bytes(header + CHECKED_FROM, HEADER_SIZE - CHECKED_FROM));
     sum = checksum(sum, space);
     sum = checksum(sum, change->key);
-    store32(header + 12, checksum(sum, change->value));
+    put_u32(header + 12, checksum(sum, change->value));
 
     struct iovec parts[] = { part_of(kv_bytes(header, sizeof(header))), part_of(space),
                              part_of(change->key), part_of(change->value) };
@@ -342,8 +321,8 @@ static unsigned char *intent_encode(const struct shadow_change *changes, size_t 
         kv_slice parts[] = { kv_text(changes[i].space), changes[i].key, changes[i].value };
         at[0] = changes[i].put ? 1 : 2;
         at[1] = (unsigned char)parts[0].size; /* a space's name has at most 255 bytes */
-        store32(at + 4, (uint32_t)parts[1].size);
-        store64(at + 8, parts[2].size);
+        put_u32(at + 4, (uint32_t)parts[1].size);
+        put_u64(at + 8, parts[2].size);
         at += CHANGE_SIZE;
         for (unsigned p = 0; p < 3; p++) {
             if (parts[p].size > 0)
@@ -352,10 +331,10 @@ static unsigned char *intent_encode(const struct shadow_change *changes, size_t 
         }
     }
     memcpy(bytes, intent_magic, sizeof(intent_magic));
-    store32(bytes + 8, VERSION);
-    store64(bytes + 16, count);
-    store64(bytes + 24, total);
-    store32(bytes + 12, checksum(0, kv_bytes(bytes + CHECKED_FROM, total - CHECKED_FROM)));
+    put_u32(bytes + 8, VERSION);
+    put_u64(bytes + 16, count);
+    put_u64(bytes + 24, total);
+    put_u32(bytes + 12, checksum(0, kv_bytes(bytes + CHECKED_FROM, total - CHECKED_FROM)));
     *size = total;
     return bytes;
 }
@@ -486,9 +465,9 @@ static const char *header_fault(const unsigned char *bytes, size_t size,
         return "it holds only NULs";
     if (size < HEADER_SIZE)
         return "it is cut short";
-    if (memcmp(bytes, magic, 8) != 0 || load32(bytes + 8) != VERSION)
+    if (memcmp(bytes, magic, 8) != 0 || get_u32(bytes + 8) != VERSION)
         return "it does not begin as it should";
-    if (checksum(0, kv_bytes(bytes + CHECKED_FROM, size - CHECKED_FROM)) != load32(bytes + 12))
+    if (checksum(0, kv_bytes(bytes + CHECKED_FROM, size - CHECKED_FROM)) != get_u32(bytes + 12))
         return "its checksum differs";
     return NULL;
 }
@@ -501,9 +480,9 @@ static const char *record_fault(const unsigned char *bytes, size_t size,
     const char *fault = header_fault(bytes, size, record_magic);
     if (fault != NULL)
         return fault;
-    uint32_t space_size = load32(bytes + 16);
-    uint32_t key_size = load32(bytes + 20);
-    uint64_t value_size = load64(bytes + 24);
+    uint32_t space_size = get_u32(bytes + 16);
+    uint32_t key_size = get_u32(bytes + 20);
+    uint64_t value_size = get_u64(bytes + 24);
     if (space_size < 1 || space_size > KV_SPACE_NAME_SIZE_MAX || key_size > KV_KEY_SIZE_MAX ||
         value_size > KV_VALUE_SIZE_MAX ||
         HEADER_SIZE + (uint64_t)space_size + key_size + value_size != size)
@@ -572,6 +551,17 @@ static DIR *open_list(const struct shadow_files *files, int dir, const char *nam
     return list;
 }
 
+/* The next record's file; NULL at the end, with errno set where the folder cannot be read. */
+static const struct dirent *next_record(DIR *list)
+{
+    const struct dirent *entry;
+    do {
+        errno = 0;
+        entry = readdir(list);
+    } while (entry != NULL && !is_name(entry->d_name));
+    return entry;
+}
+
 static kv_code visit_folder(struct shadow_files *files, const char *name, shadow_visit *visit,
                             void *context, kv_status *status)
 {
@@ -609,14 +599,14 @@ static kv_code visit_aside(struct shadow_files *files, shadow_visit *visit, void
     if (list == NULL)
         return fault.code == KV_OK ? KV_OK : kv_fail(status, fault.code, "%s", fault.message);
     kv_code code = KV_OK;
-    struct dirent *entry;
-    while (code == KV_OK && (entry = readdir(list)) != NULL) {
+    const struct dirent *entry;
+    while (code == KV_OK && (entry = next_record(list)) != NULL) {
         struct shadow_seen seen = { .space = NULL, .fault = "it was put aside earlier" };
-        if (!is_name(entry->d_name))
-            continue;
         memcpy(seen.name.text, entry->d_name, sizeof(seen.name.text));
         code = visit(context, &seen, status);
     }
+    if (code == KV_OK && errno != 0)
+        code = fail_errno(files, "read folder", ASIDE, status);
     closedir(list);
     return code;
 }
@@ -642,8 +632,8 @@ static size_t change_decode(const unsigned char *at, size_t left, struct shadow_
     if (left < CHANGE_SIZE)
         return 0;
     size_t space_size = at[1];
-    uint32_t key_size = load32(at + 4);
-    uint64_t value_size = load64(at + 8);
+    uint32_t key_size = get_u32(at + 4);
+    uint64_t value_size = get_u64(at + 8);
     if ((at[0] != 1 && at[0] != 2) || space_size < 1 || key_size > KV_KEY_SIZE_MAX ||
         value_size > KV_VALUE_SIZE_MAX ||
         CHANGE_SIZE + space_size + key_size + value_size > left)
@@ -670,9 +660,9 @@ kv_code shadow_intent_visit(struct shadow_files *files,
         return code;
     assert(bytes != NULL);
     const char *fault = header_fault(bytes, size, intent_magic);
-    if (fault == NULL && load64(bytes + 24) != size)
+    if (fault == NULL && get_u64(bytes + 24) != size)
         fault = "its sizes do not fit";
-    uint64_t count = fault == NULL ? load64(bytes + 16) : 0;
+    uint64_t count = fault == NULL ? get_u64(bytes + 16) : 0;
     size_t at = HEADER_SIZE;
     for (uint64_t i = 0; i < count && code == KV_OK && fault == NULL; i++) {
         struct shadow_change change = { .order = 0 };
@@ -736,16 +726,16 @@ kv_code shadow_aside_accept(struct shadow_files *files, kv_status *status)
 {
     kv_status fault = KV_STATUS_INIT;
     DIR *list = open_list(files, files->dir, ASIDE, &fault);
-    struct dirent *entry;
+    const struct dirent *entry;
     kv_code code = fault.code;
-    while (code == KV_OK && list != NULL && (entry = readdir(list)) != NULL) {
+    while (code == KV_OK && list != NULL && (entry = next_record(list)) != NULL) {
         char path[PATH_SIZE];
-        if (!is_name(entry->d_name))
-            continue;
         snprintf(path, sizeof(path), "%.*s" ACCEPTED, SHADOW_NAME_SIZE, entry->d_name);
         if (renameat(dirfd(list), entry->d_name, dirfd(list), path) != 0)
             code = fail_errno(files, "rename", entry->d_name, &fault);
     }
+    if (code == KV_OK && list != NULL && errno != 0)
+        code = fail_errno(files, "read folder", ASIDE, &fault);
     if (list != NULL)
         closedir(list);
     if (code == KV_OK && renameat(files->dir, INTENT, files->dir, INTENT ACCEPTED) != 0 &&

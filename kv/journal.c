@@ -1,5 +1,6 @@
 /* journal.c - the file of a group's redo journal. */
 #include "kv/journal.h"
+#include "kv/little_endian.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,31 +18,6 @@ enum {
     HEADER_BODY_SIZE = 8 + JOURNAL_UUID_SIZE + 8 + 8 + 8 + 4 +
                        (int)(KV_GROUP_MEMBERS_MAX * KV_GROUP_NAME_SIZE_MAX)
 };
-
-/* ---- Numbers -------------------------------------------------------------- */
-
-static void put_u32(unsigned char *at, uint32_t number)
-{
-    for (unsigned i = 0; i < 4; i++)
-        at[i] = (unsigned char)(number >> (8 * i));
-}
-
-static void put_u64(unsigned char *at, uint64_t number)
-{
-    put_u32(at, (uint32_t)number);
-    put_u32(at + 4, (uint32_t)(number >> 32));
-}
-
-static uint32_t get_u32(const unsigned char *at)
-{
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 |
-           (uint32_t)at[3] << 24;
-}
-
-static uint64_t get_u64(const unsigned char *at)
-{
-    return (uint64_t)get_u32(at) | (uint64_t)get_u32(at + 4) << 32;
-}
 
 static uint32_t checksum(const unsigned char *bytes, size_t size)
 {

@@ -345,7 +345,7 @@ static kv_code read_file(const char *path, char **out, size_t *size, kv_status *
     size_t used = 0;
     ssize_t got = 1;
     while (text != NULL && got > 0 && used <= CONFIG_SIZE_MAX) {
-        got = read(fd, text + used, CONFIG_SIZE_MAX + 1 - used);
+        got = TEMP_FAILURE_RETRY(read(fd, text + used, CONFIG_SIZE_MAX + 1 - used));
         if (got > 0)
             used += (size_t)got;
     }

@@ -163,7 +163,7 @@ static kv_code read_body(struct load *load, kv_status *status)
         query_buffer_text(&load->body_bytes, load->body);
         return KV_OK;
     }
-    FILE *file = fopen(load->body + 1, "rb");
+    FILE *file = fopen(load->body + 1, "re");
     if (file == NULL)
         return kv_fail(status, KV_INVALID, "%s: %s", load->body + 1, strerror(errno));
     char block[65536];

@@ -3,6 +3,7 @@
 #include "tools/commands.h"
 #include "tools/output.h"
 #include "tools/state_place.h"
+#include "tools/text.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -46,24 +47,15 @@ static void parse_from(struct own *own, const char *argument, const struct argp_
         command_usage(parser, "--from: no peer in '%s'", argument);
 }
 
-static int hex_digit(char digit)
-{
-    const char *digits = "0123456789abcdef";
-    const char *at = strchr(digits, digit >= 'A' && digit <= 'F' ? digit + 'a' - 'A' : digit);
-    return at == NULL || digit == '\0' ? -1 : (int)(at - digits);
-}
-
 static void parse_app_hash(struct own *own, const char *argument,
                            const struct argp_state *parser)
 {
-    bool right = strlen(argument) == (size_t)2 * VMAP_DIGEST_SIZE;
-    for (size_t i = 0; right && i < VMAP_DIGEST_SIZE; i++) {
-        int high = hex_digit(argument[2 * i]), low = hex_digit(argument[2 * i + 1]);
-        right = high >= 0 && low >= 0;
-        own->goal.app_hash.bytes[i] = (uint8_t)(16 * high + low);
-    }
-    if (!right)
+    struct text bytes = TEXT_INIT;
+    if (text_decode(&bytes, kv_text(argument), true, "--app-hash", NULL) != KV_OK ||
+        bytes.size != VMAP_DIGEST_SIZE)
         command_usage(parser, "--app-hash: '%s' is not 64 hex digits", argument);
+    memcpy(own->goal.app_hash.bytes, bytes.data, VMAP_DIGEST_SIZE);
+    text_clear(&bytes);
     own->goal.app_hash_known = true;
 }
 

@@ -2,6 +2,7 @@
 #include "test/abci_query/echo.h"
 
 #include <criterion/criterion.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <zlib.h>
@@ -90,6 +91,31 @@ Test(http, a_byte_at_a_time_and_a_hundred_at_once)
     query_buffer_add(&many, "", 1);
     cr_expect_eq(count_of(echo_feed(&echo, many.data), "HTTP/1.1 200 OK"), 100);
     query_buffer_clear(&many);
+    echo_stop(&echo);
+}
+
+/* A node that embeds the service may have set a locale with days and months of its own. */
+Test(http, dates_know_no_locale)
+{
+    char dir[] = "/tmp/statekv-locale-XXXXXX", command[256];
+    cr_assert_not_null(mkdtemp(dir));
+    snprintf(command, sizeof(command),
+             "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >/dev/null 2>&1", dir);
+    int made = system(command); /* NOLINT(cert-env33-c): a fixed command */
+    setenv("LOCPATH", dir, 1);
+    bool there = made == 0 && setlocale(LC_ALL, "de_DE.UTF-8") != NULL;
+    snprintf(command, sizeof(command), "rm -rf %s", dir);
+    made = system(command); /* NOLINT(cert-env33-c) */
+    if (!there)
+        cr_skip_test("no German locale can be made here");
+    struct echo echo;
+    echo_start(&echo);
+    echo.service.http.now = 1000000001;
+    const char *out = echo_feed(&echo, GET);
+    cr_expect_not_null(strstr(out, "\r\nDate: Sun, 09 Sep 2001 01:46:41 GMT\r\n"), "%s", out);
+    echo.service.http.now = 1764547200;
+    out = echo_feed(&echo, GET);
+    cr_expect_not_null(strstr(out, "\r\nDate: Mon, 01 Dec 2025 00:00:00 GMT\r\n"), "%s", out);
     echo_stop(&echo);
 }
 

@@ -354,6 +354,7 @@ Test(server, metrics_at_their_own_address)
     cr_expect(hear(metrics, "process_cpu_seconds_total ", 2000, out, sizeof(out)), "%s", out);
     cr_expect_not_null(strstr(out, "\nstatekv_query_requests 1\n"), "%s", out);
     cr_expect_not_null(strstr(out, "statekv_query_latency_seconds_count 1"), "%s", out);
+    cr_expect_not_null(strstr(out, "_seconds_bucket{le=\"1.048576\"} 1\n"), "%s", out);
     say(fd, "GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n");
     cr_expect(hear(fd, "HTTP/1.1 404", 2000, out, sizeof(out)), "not at the clients' address");
     close(fd);
