@@ -392,6 +392,7 @@ static int on_message_begin(http_parser *parser)
     memset(conn->headers, 0, sizeof(conn->headers));
     query_buffer_reset(&conn->head, HEAD_KEEP);
     query_buffer_reset(&conn->body, BODY_KEEP);
+    query_buffer_reset(&conn->seen, HEAD_KEEP);
     enter(conn, QUERY_HTTP_HEADING);
     return 0;
 }
@@ -418,13 +419,15 @@ static int on_url(http_parser *parser, const char *at, size_t size)
 static int on_header_field(http_parser *parser, const char *at, size_t size)
 {
     struct query_http_conn *conn = parser->data;
+    size_t marks = 0; /* colon, space and line's end, once a field however it is cut */
     if (conn->in_value || conn->name_size == 0) {
         conn->name_size = 0;
         conn->in_value = false;
+        marks = 4;
         if (++conn->head_count > conn->http->limits.header_count)
             return fault(conn, 431, "431 too many header fields\n");
     }
-    if (count_head(conn, size + 4) != 0)
+    if (count_head(conn, size + marks) != 0)
         return -1;
     if (memchr(at, ' ', size) != NULL)
         return fault(conn, 400, "400 Bad Request\n");   /* as where the parser sees it */
@@ -500,6 +503,19 @@ static int on_headers_complete(http_parser *parser)
     return 0;
 }
 
+/* Keep the head of a POST that came in one piece, and has a length and no other say in how
+ * its connection goes on: what it was parsed to still stands when the next one is the same. */
+static void remember(struct query_http_conn *conn, const char *body)
+{
+    if (conn->begin == NULL || (size_t)(body - conn->begin) > HEAD_KEEP ||
+        conn->parser.method != HTTP_POST || (conn->parser.flags & F_CHUNKED) != 0 ||
+        conn->parser.upgrade != 0 || !conn->keep_alive ||
+        conn->headers[QUERY_HTTP_EXPECT].size > 0)
+        return;
+    query_buffer_add(&conn->seen, conn->begin, (size_t)(body - conn->begin));
+    conn->seen_body = conn->whole.size;
+}
+
 static int on_body(http_parser *parser, const char *at, size_t size)
 {
     struct query_http_conn *conn = parser->data;
@@ -510,6 +526,7 @@ static int on_body(http_parser *parser, const char *at, size_t size)
     }
     if (conn->body.size == 0 && http_body_is_final(parser) != 0) {
         conn->whole = kv_bytes(at, size); /* used where it lies */
+        remember(conn, at);
         return 0;
     }
     query_buffer_add(&conn->body, at, size);
@@ -520,6 +537,7 @@ static int on_message_complete(http_parser *parser)
 {
     struct query_http_conn *conn = parser->data;
     conn->continue_due = false;
+    conn->begin = NULL;
     answer_request(conn);
     if (conn->phase != QUERY_HTTP_IDLE || conn->out->size > QUERY_HTTP_OUT_PAUSE)
         http_parser_pause(parser, 1);
@@ -542,6 +560,7 @@ void query_http_conn_clear(struct query_http_conn *conn)
 {
     query_buffer_clear(&conn->head);
     query_buffer_clear(&conn->body);
+    query_buffer_clear(&conn->seen);
     query_websocket_clear(&conn->ws);
 }
 
@@ -577,8 +596,24 @@ static void stopped(struct query_http_conn *conn)
                error == HPE_INVALID_METHOD ? "501 no such method\n" : "400 Bad Request\n");
 }
 
-size_t query_http_feed(struct query_http_conn *conn, const char *data, size_t size,
-                       struct query_buffer *out)
+/* Answer requests whose head is, byte for byte, the one that was parsed last: clients that
+ * keep a connection mostly send nothing else. Returns what was taken. */
+static size_t feed_repeats(struct query_http_conn *conn, const char *data, size_t size)
+{
+    size_t taken = 0, head = conn->seen.size;
+    while (conn->phase == QUERY_HTTP_IDLE && head > 0 && !conn->seen.failed &&
+           conn->out->size <= QUERY_HTTP_OUT_PAUSE && size - taken >= head + conn->seen_body &&
+           memcmp(data + taken, conn->seen.data, head) == 0) {
+        conn->whole = kv_bytes(data + taken + head, conn->seen_body);
+        conn->keep_alive = true;
+        taken += head + conn->seen_body;
+        answer_request(conn);
+    }
+    return taken;
+}
+
+/* Have the parser take what came; returns how much it took. */
+static size_t feed_parser(struct query_http_conn *conn, const char *data, size_t size)
 {
     static const http_parser_settings settings = {
         .on_message_begin = on_message_begin,
@@ -589,20 +624,28 @@ size_t query_http_feed(struct query_http_conn *conn, const char *data, size_t si
         .on_body = on_body,
         .on_message_complete = on_message_complete,
     };
-    size_t taken = 0;
+    if (HTTP_PARSER_ERRNO(&conn->parser) == HPE_PAUSED)
+        http_parser_pause(&conn->parser, 0);
+    conn->begin = conn->phase == QUERY_HTTP_IDLE ? data : NULL;
+    size_t taken = http_parser_execute(&conn->parser, &settings, data, size);
+    stopped(conn);
+    if (conn->continue_due) {
+        conn->continue_due = false;
+        query_buffer_literal(conn->out, "HTTP/1.1 100 Continue\r\n\r\n");
+    }
+    return taken;
+}
+
+size_t query_http_feed(struct query_http_conn *conn, const char *data, size_t size,
+                       struct query_buffer *out)
+{
     conn->out = out;
     if (conn->phase == QUERY_HTTP_CLOSING)
         return size;
-    if (conn->phase != QUERY_HTTP_SOCKET) {
-        if (HTTP_PARSER_ERRNO(&conn->parser) == HPE_PAUSED)
-            http_parser_pause(&conn->parser, 0);
-        taken = http_parser_execute(&conn->parser, &settings, data, size);
-        stopped(conn);
-        if (conn->continue_due) {
-            conn->continue_due = false;
-            query_buffer_literal(out, "HTTP/1.1 100 Continue\r\n\r\n");
-        }
-    }
+    size_t taken = feed_repeats(conn, data, size);
+    if (conn->phase != QUERY_HTTP_SOCKET && conn->phase != QUERY_HTTP_CLOSING && taken < size &&
+        out->size <= QUERY_HTTP_OUT_PAUSE)
+        taken += feed_parser(conn, data + taken, size - taken);
     if (conn->phase == QUERY_HTTP_SOCKET) {
         if (!query_websocket_feed(&conn->ws, data + taken, size - taken, on_socket_message,
                                   conn, out))

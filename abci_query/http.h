@@ -133,6 +133,9 @@ struct query_http_conn {
     struct query_http_text url, headers[QUERY_HTTP_HEADERS];
     struct query_buffer body;  /* gathered, when it did not come in one piece */
     kv_slice whole;            /* the body, when it did */
+    const char *begin;         /* where the request being fed began, or NULL: unknown */
+    struct query_buffer seen;  /* the last head as it came, of a plain POST; or empty */
+    size_t seen_body;          /* and its body's length */
     struct query_websocket ws; /* in phase SOCKET */
     struct query_buffer *out;  /* during feed */
 };

@@ -6,15 +6,17 @@
 
 /* ---- Subscriptions ------------------------------------------------------ */
 
-/* True for tm.event='NewBlockHeader', whatever its spaces and quotes. */
+/* True for tm.event='NewBlockHeader', whatever its quotes and the spaces between its words. */
 static bool is_new_header(kv_slice query)
 {
     static const char want[] = "tm.event='NewBlockHeader'";
+    const size_t sign = strlen("tm.event");
     const char *in = query.data;
     size_t at = 0;
     for (size_t i = 0; i < query.size; i++) {
         char c = (char)(in[i] == '"' ? '\'' : in[i]);
-        if (isspace((unsigned char)c))
+        bool between = at == 0 || at == sign || at == sign + 1 || at == sizeof(want) - 1;
+        if (between && isspace((unsigned char)c))
             continue;
         if (at >= sizeof(want) - 1 || want[at] != c)
             return false;
@@ -41,7 +43,8 @@ static kv_code subscribe(void *connection, kv_slice query, kv_slice id, kv_statu
     if (!is_new_header(query))
         return kv_fail(
             status, KV_INVALID,
-            "failed to parse query: only tm.event='NewBlockHeader' can be subscribed to");
+            "only tm.event='NewBlockHeader' can be subscribed to, which tells of each new "
+            "version: there are no blocks and no transactions here");
     if (find(subscriber, query) != NULL)
         return kv_fail(status, KV_INVALID, "already subscribed");
     if (subscriber->count == QUERY_SUBSCRIPTIONS_MAX)
@@ -135,7 +138,8 @@ static void answer_socket(const struct query_http_request *request,
                           struct query_http_answer *answer)
 {
     kv_slice upgrade = request->headers[QUERY_HTTP_UPGRADE];
-    if (upgrade.size > 0 && path_is(request->headers[QUERY_HTTP_WEBSOCKET_VERSION], "13") &&
+    if (request->get && upgrade.size > 0 &&
+        path_is(request->headers[QUERY_HTTP_WEBSOCKET_VERSION], "13") &&
         request->headers[QUERY_HTTP_WEBSOCKET_KEY].size == 24) {
         answer->upgrade = true;
         return;

@@ -119,6 +119,65 @@ Test(http, dates_know_no_locale)
     echo_stop(&echo);
 }
 
+/* What is not parsed again because its head is the last one's is answered all the same. */
+Test(http, a_head_that_comes_again)
+{
+    struct echo echo;
+    echo_start(&echo);
+    static const char second[] = POST("{\"id\":2,\"method\":\"health\"}", "26");
+    const char *of_first = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}} ";
+    const char *of_second = "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}} ";
+    const char *of_get = "{\"jsonrpc\":\"2.0\",\"id\":-1,\"result\":{}} ";
+    char want[512];
+    cr_expect_str_eq(bodies(echo_feed(&echo, HEALTH_REQUEST)), of_first);
+    cr_expect_gt(echo.conn.seen.size, 0, "the head was not kept");
+    cr_expect_str_eq(bodies(echo_feed(&echo, second)), of_second);
+    snprintf(want, sizeof(want), "%s%s%s%s", of_second, of_first, of_get, of_second);
+    cr_expect_str_eq(
+        bodies(echo_feed(
+            &echo, POST("{\"id\":2,\"method\":\"health\"}", "26")
+                       HEALTH_REQUEST GET POST("{\"id\":2,\"method\":\"health\"}", "26"))),
+        want);
+    cr_expect_str_eq(bodies(echo_feed(&echo, GET)), of_get);
+    cr_expect_str_eq(bodies(echo_feed(&echo, second)), of_second);
+
+    /* The same but for its length's last digit, then one that is cut anywhere. */
+    cr_expect_str_eq(bodies(echo_feed(&echo, POST("{\"id\":1,\"method\":\"health\"} ", "27"))),
+                     of_first);
+    for (size_t at = 1; at < sizeof(second) - 1; at++) {
+        char begin[sizeof(second)];
+        memcpy(begin, second, at);
+        begin[at] = '\0';
+        cr_assert_str_eq(bodies(echo_feed(&echo, second)), of_second);
+        cr_assert_str_eq(echo_feed(&echo, begin), "", "answered at %zu", at);
+        cr_assert_str_eq(bodies(echo_feed(&echo, second + at)), of_second);
+    }
+    echo.service.http.draining = true; /* the last answer says that it is the last */
+    cr_expect_str_eq(bodies(echo_feed(&echo, second)), of_second);
+    cr_expect_not_null(strstr(echo.out.data, "Connection: close"));
+    cr_expect_eq(echo.conn.phase, QUERY_HTTP_CLOSING);
+    echo_stop(&echo);
+}
+
+/* Heads that say more than how long their body is are parsed each time. */
+Test(http, heads_that_are_not_kept)
+{
+    static const char *const heads[] = {
+        "Transfer-Encoding: chunked\r\n\r\n1a\r\n" HEALTH "\r\n0\r\n\r\n",
+        "Content-Length: 26\r\nExpect: 100-continue\r\n\r\n" HEALTH,
+        "Content-Length: 26\r\nConnection: close\r\n\r\n" HEALTH,
+    };
+    for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+        struct echo echo;
+        char text[256];
+        echo_start(&echo);
+        snprintf(text, sizeof(text), "POST / HTTP/1.1\r\nHost: h\r\n%s", heads[i]);
+        cr_expect_eq(count_of(echo_feed(&echo, text), "HTTP/1.1 200 OK"), 1, "%s", text);
+        cr_expect_eq(echo.conn.seen.size, 0, "%s", text);
+        echo_stop(&echo);
+    }
+}
+
 Test(http, chunked_bodies)
 {
     struct echo echo;

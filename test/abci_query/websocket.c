@@ -201,6 +201,70 @@ Test(websocket, subscribing)
     echo_stop(&echo);
 }
 
+/* Ask over a WebSocket; true if the answer holds `want`. */
+static bool told(struct echo *echo, const char *request, const char *want)
+{
+    struct query_buffer frames = QUERY_BUFFER_INIT;
+    const unsigned char *out;
+    frame(&frames, 0x81, request, strlen(request));
+    size_t size = feed(echo, &frames, &out);
+    query_buffer_clear(&frames);
+    return size > 0 && memmem(out, size, want, strlen(want)) != NULL;
+}
+
+static bool subscribed(struct echo *echo, const char *query, const char *want)
+{
+    char request[512];
+    snprintf(
+        request, sizeof(request),
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"subscribe\",\"params\":{\"query\":\"%s\"}}",
+        query);
+    return told(echo, request, want);
+}
+
+/* What CosmJS, hermes and relayers subscribe to, as they write it. */
+Test(websocket, which_queries_can_be_subscribed_to)
+{
+    static const char *const good[] = {
+        "tm.event='NewBlockHeader'",       "tm.event = 'NewBlockHeader'",
+        " tm.event= 'NewBlockHeader' ",    "tm.event =\\\"NewBlockHeader\\\"",
+        "tm.event\\t=\\n'NewBlockHeader'",
+    };
+    static const char *const bad[] = {
+        "tm.event='NewBlock'",
+        "tm.event = 'Tx'",
+        "tm.event = 'NewBlockHeader' AND block.height > 5",
+        "tm.event='NewBlockHeader' AND tm.event='NewBlock'",
+        "message.module = 'ibc_client'",
+        "tm.event='New BlockHeader'",
+        "tm. event='NewBlockHeader'",
+        "tm.event='NewBlockHeader",
+        "",
+    };
+    struct echo echo;
+    upgrade(&echo);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+        cr_expect(subscribed(&echo, bad[i],
+                             "only tm.event='NewBlockHeader' can be subscribed to, which tells "
+                             "of each new version"),
+                  "%s", bad[i]);
+    cr_expect_eq(echo.subscriber.count, 0);
+    for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
+        cr_expect(subscribed(&echo, good[i], "\"result\":{}"), "%s", good[i]);
+    cr_expect_eq(echo.subscriber.count, QUERY_SUBSCRIPTIONS_MAX);
+    cr_expect(subscribed(&echo, "tm.event  =  'NewBlockHeader'",
+                         "max_subscriptions_per_client 5 reached"));
+    cr_expect(told(&echo,
+                   "{\"id\":2,\"method\":\"unsubscribe\",\"params\":{\"query\":\"tm.event = "
+                   "'NewBlockHeader'\"}}",
+                   "\"result\":{}"));
+    cr_expect_eq(echo.subscriber.count, QUERY_SUBSCRIPTIONS_MAX - 1);
+    cr_expect(subscribed(&echo, "tm.event  =  'NewBlockHeader'", "\"result\":{}"));
+    cr_expect(told(&echo, "{\"id\":3,\"method\":\"unsubscribe_all\"}", "\"result\":{}"));
+    cr_expect_eq(echo.subscriber.count, 0);
+    echo_stop(&echo);
+}
+
 Test(websocket, only_where_it_belongs)
 {
     struct echo echo;
@@ -208,6 +272,13 @@ Test(websocket, only_where_it_belongs)
     cr_expect_eq(strncmp(echo_feed(&echo, "GET /websocket HTTP/1.1\r\nHost: h\r\n\r\n"),
                          "HTTP/1.1 400", 12),
                  0);
+    cr_expect_eq(
+        strncmp(echo_feed(&echo, "POST /websocket HTTP/1.1\r\nHost: h\r\nConnection: Upgrade"
+                                 "\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+                                 "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+                                 "Content-Length: 0\r\n\r\n"),
+                "HTTP/1.1 400", 12),
+        0, "only GET upgrades");
     cr_expect_eq(
         strncmp(echo_feed(
                     &echo,
