@@ -173,8 +173,9 @@ static kv_code marker_open(struct kv_folder *folder, const char *marker, unsigne
     const kv_driver *holder = recognise(folder->path);
     if (holder != NULL)
         return kv_fail(status, KV_INVALID,
-                       "folder %s holds a %s database that statekv did not make", folder->path,
-                       holder->name);
+                       "folder %s holds a %s database that statekv did not make: name a new "
+                       "folder, and bring the pairs over by statekv import (docs/import.md)",
+                       folder->path, holder->name);
     if ((flags & KV_CREATE) == 0 || (flags & KV_OPEN_READ) != 0)
         return kv_fail(status, KV_NOT_FOUND, "no database in %s", folder->path);
 

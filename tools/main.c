@@ -1,6 +1,7 @@
 /* main.c - the statekv program: finds the command and runs it. */
 #include "tools/command.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,8 +124,11 @@ int main(int argc, char **argv)
     snprintf(title, sizeof(title), "statekv %s", command->name);
     argv[first + words - 1] = title;
     int status = command->run(&globals, argc - first - words + 1, argv + first + words - 1);
-    if (fflush(stdout) != 0 || ferror(stdout) != 0) {
-        perror("statekv: standard output");
+    bool written = ferror(stdout) == 0;
+    errno = 0; /* a write that failed earlier has lost its reason */
+    if (fflush(stdout) != 0 || !written) {
+        fprintf(stderr, "statekv: standard output: %s\n",
+                errno != 0 ? strerror(errno) : "not all of it could be written");
         return EXIT_STORE;
     }
     return status;

@@ -62,6 +62,18 @@ touch "$tmp/file"
 refused 2 "$tmp/file" statekv kv put --db "$driver:$tmp/file" key value
 unchanged
 
+# The same engine's database, made by another program: no marker of ours.
+if [ "$driver" != shadow ]; then
+    cp -r "$tmp/data" "$tmp/foreign" && rm "$tmp/foreign/STATEKV"
+    refused 2 'did not make: name a new folder' statekv kv check --db "$driver:$tmp/foreign"
+    refused 2 'did not make: name a new folder' statekv kv put --db "$driver:$tmp/foreign" k v
+fi
+
+# Standard output that cannot be written.
+refused_output() { statekv export "${db[@]}" bank >/dev/full; }
+refused 3 'standard output: ' refused_output
+[[ $err != *directory* ]] || fail "an unrelated reason: $err"
+
 # Spaces.
 refused 2 'no space called none; statekv' statekv kv get "${db[@]}" --space none key
 refused 2 'no space called none; statekv' statekv kv compact "${db[@]}" --space none
