@@ -467,6 +467,10 @@ kv_code learner_offer(reconnect_learner *learner, int64_t now_us, struct peer *p
     if (code != KV_OK)
         return code;
     bool goal = is_goal(&learner->goal, offer);
+    if (!learner->goal_set && !goal && learner->goal.version == 0)
+        return kv_fail(status, KV_TOO_OLD,
+                       "no version with that app hash is offered; there are %llu to %llu",
+                       (unsigned long long)offer->oldest, (unsigned long long)offer->newest);
     if (!learner->goal_set && !goal)
         return kv_fail(status, offer->newest < learner->goal.version ? KV_TOO_NEW : KV_TOO_OLD,
                        "version %llu is not offered with that app hash, but %llu to %llu",

@@ -125,7 +125,10 @@ static kv_code check_room(const struct migrate *migrate, kv_status *status)
 {
     const char *dir = kv_options_dir(migrate->to_options);
     if (strcmp(kv_options_backend(migrate->to_options), "memory") == 0)
-        return KV_OK;
+        return kv_fail(
+            status, KV_INVALID,
+            "--to %s: memory keeps nothing when this ends; name an engine with a folder",
+            migrate->to_name);
     uint64_t room = 0;
     kv_code code = free_room(dir, &room, status);
     uint64_t needed = migrate->size_disk + migrate->size_disk / 5 + ROOM_SPARE;
@@ -395,6 +398,8 @@ static int run(struct globals *globals, int argc, char **argv)
     migrate.json = globals->json;
 
     kv_status status = KV_STATUS_INIT;
+    if (globals->db != NULL)
+        return command_fail_with(KV_INVALID, "migrate takes --from and --to, not --db");
     kv_code code = open_source(&migrate, globals, &status);
     if (code == KV_OK)
         code = check_room(&migrate, &status);

@@ -379,6 +379,10 @@ int main(int count, char **arguments)
     uint64_t kills = count > 1 ? strtoull(arguments[1], NULL, 10) : 4;
     const char *driver = count > 2 ? arguments[2] : NULL;
     uint64_t seed = count > 3 ? strtoull(arguments[3], NULL, 10) : 1;
+    if (driver != NULL && strcmp(driver, drivers[0]) != 0 && strcmp(driver, drivers[1]) != 0) {
+        fprintf(stderr, "crash: %s is neither leveldb nor rocksdb\n", driver);
+        return 2;
+    }
     for (uint64_t done = 0; done < kills; done += KILLS_PER_SEED, seed++) {
         uint64_t left = kills - done;
         for (size_t i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++) {

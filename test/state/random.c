@@ -557,6 +557,13 @@ int main(int count, char **arguments)
     uint64_t operations = count > 1 ? strtoull(arguments[1], NULL, 10) : 3000;
     const char *driver = count > 2 ? arguments[2] : NULL;
     uint64_t seed = count > 3 ? strtoull(arguments[3], NULL, 10) : 1;
+    bool known = driver == NULL;
+    for (size_t i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++)
+        known = known || strcmp(driver, drivers[i]) == 0;
+    if (!known) {
+        fprintf(stderr, "random: %s is none of memory, leveldb and rocksdb\n", driver);
+        return 2;
+    }
     /* Many histories of bounded length: each has its own options and keys. */
     for (uint64_t done = 0; done < operations; done += RUN_OPERATIONS, seed++) {
         uint64_t left = operations - done;

@@ -69,6 +69,10 @@ if [ "$driver" != shadow ]; then
     refused 2 'did not make: name a new folder' statekv kv put --db "$driver:$tmp/foreign" k v
 fi
 
+# Copies that would be lost, or of another database than was meant.
+refused 2 'memory keeps nothing' statekv migrate --from "$driver:$tmp/data" --to memory:x
+refused 2 'not --db' statekv migrate "${db[@]}" --from "$driver:$tmp/data" --to "$other:$tmp/copy"
+
 # Standard output that cannot be written.
 refused_output() { statekv export "${db[@]}" bank >/dev/full; }
 refused 3 'standard output: ' refused_output
