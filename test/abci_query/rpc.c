@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <jansson.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -70,6 +71,37 @@ Test(rpc, just_below_and_just_above_the_depth)
                   depth, out);
     }
     query_buffer_clear(&text);
+    echo_stop(&echo);
+}
+
+static void *nest_on_small_stack(void *context)
+{
+    struct echo *echo = context;
+    struct query_buffer text = QUERY_BUFFER_INIT;
+    nest(&text, "{\"id\":1,\"method\":\"health\",\"params\":", "{\"a\":", 100000, "}");
+    bool deep = strstr(echo_post(echo, text.data, text.size), "-32700") != NULL;
+    nest(&text, "{\"id\":1,\"method\":\"health\",\"params\":{\"x\":", "[", 126, "");
+    for (size_t i = 0; i < 126; i++)
+        query_buffer_literal(&text, "]");
+    query_buffer_literal(&text, "}}");
+    bool fits = strstr(echo_post(echo, text.data, text.size), "\"result\":{}") != NULL;
+    query_buffer_clear(&text);
+    return deep && fits ? echo : NULL;
+}
+
+Test(rpc, nesting_takes_little_stack)
+{
+    struct echo echo;
+    pthread_attr_t small;
+    pthread_t thread;
+    void *passed = NULL;
+    echo_start(&echo);
+    cr_assert_eq(pthread_attr_init(&small), 0);
+    cr_assert_eq(pthread_attr_setstacksize(&small, 256 << 10), 0);
+    cr_assert_eq(pthread_create(&thread, &small, nest_on_small_stack, &echo), 0);
+    cr_assert_eq(pthread_join(thread, &passed), 0);
+    cr_expect_not_null(passed);
+    pthread_attr_destroy(&small);
     echo_stop(&echo);
 }
 
