@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { DOCUMENTS_MAX = 32, LABEL_SIZE = 96 };
 
@@ -205,6 +206,8 @@ static kv_code put_chart(struct report *report, struct bench_chart *chart, kv_st
     if (svg != NULL && report->pictures != NULL) {
         char path[PATH_MAX];
         snprintf(path, sizeof(path), "%s/%02u.svg", report->pictures, report->drawn);
+        if (mkdir(report->pictures, 0777) != 0 && errno != EEXIST)
+            code = kv_fail(status, KV_IO, "%s: %s", report->pictures, strerror(errno));
         FILE *file = fopen(path, "we");
         if (file == NULL || fputs(svg, file) == EOF)
             code = kv_fail(status, KV_IO, "%s: is not written: %s", path, strerror(errno));

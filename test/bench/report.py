@@ -20,13 +20,14 @@ class Report(BenchTest):
         done = run("kv", "fillseq", "readrandom", "--quick", "--count", "100,1000", "--db",
                    "memory:", "--db", "leveldb:", "--json", result)
         self.assertEqual(done.returncode, 0, done.stderr)
-        html = self.path("report.html")
-        done = run("report", result, "-o", html)
+        html, pictures = self.path("report.html"), self.path("pictures")
+        done = run("report", result, "-o", html, "--pictures", pictures)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         with open(html, encoding="utf-8") as file:
             text = file.read()
         # Two of bars, and per workload one of percentiles and one of sizes.
         self.assertEqual(text.count("<svg"), 6)
+        self.assertEqual(sorted(os.listdir(pictures)), ["%02d.svg" % i for i in range(1, 7)])
 
         log = self.path("net.json")
         done = subprocess.run([*CHROMIUM, "--user-data-dir=" + self.path("profile"),
