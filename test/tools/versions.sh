@@ -32,4 +32,13 @@ same "records that nothing needs" "$(jq .history_garbage <<<"$out")" 0
 refused 2 '4' statekv root "${db[@]}" --version 3
 run 0 statekv root "${db[@]}" --version 4
 run 0 statekv verify "${db[@]}"
+
+# All history that goes is gone when prune ends, however many steps that takes.
+many=(--db "$1:$tmp/many")
+for i in 1 2 3; do
+    seq -f '%08.0f' 12000 | sed "s/\$/\t0$i/" | statekv import "${many[@]}" bank - >/dev/null
+done
+run 0 statekv prune "${many[@]}" --keep 1
+run 0 statekv state stats "${many[@]}" --json
+same "history of many pairs" "$(jq '[.history_records, .history_garbage]' -c <<<"$out")" '[0,0]'
 finish
