@@ -149,25 +149,15 @@ kv_code state_build_drop(struct state *self, uint32_t number, kv_status *status)
 kv_code state_build_put(state_build *build, kv_batch *batch, kv_slice key, kv_slice value,
                         kv_status *status)
 {
-    struct record_key stored;
     if (key.size == 0 || key.size > VMAP_KEY_SIZE_MAX || value.size == 0)
         return kv_fail(status, KV_INVALID, "a key of %zu and a value of %zu bytes in a map",
                        key.size, value.size);
-    if (!record_key_value(&stored, build->top.map, key))
-        return state_no_memory(status);
-    kv_batch_put(batch, build->self->store.values, record_slice(&stored), value);
-    record_key_clear(&stored);
-    return KV_OK;
+    return state_write_value(build->self, batch, build->top.map, key, &value, status);
 }
 
 kv_code state_build_delete(state_build *build, kv_batch *batch, kv_slice key, kv_status *status)
 {
-    struct record_key stored;
-    if (!record_key_value(&stored, build->top.map, key))
-        return state_no_memory(status);
-    kv_batch_delete(batch, build->self->store.values, record_slice(&stored));
-    record_key_clear(&stored);
-    return KV_OK;
+    return state_write_value(build->self, batch, build->top.map, key, NULL, status);
 }
 
 /* The records of the pairs in `range`. Clear both keys. */

@@ -95,7 +95,7 @@ vmap_node vmap_page_node(const vmap_page *page, size_t index)
 const vmap_digest *vmap_page_digest(const vmap_page *page, size_t index)
 {
     const struct vtree_page *held = page->held;
-    return &held->digests[held->slots - held->count + index];
+    return &held->digests[vtree_page_base(held) + index];
 }
 
 size_t vmap_page_find(const vmap_page *page, kv_slice key, bool *exact)

@@ -42,6 +42,16 @@ kv_slice meta_key_dropped(uint8_t key[META_KEY_SIZE], uint32_t map)
     return key_of_map(key, kv_text("dropped/"), map);
 }
 
+bool meta_key_map(kv_slice key, size_t prefix_size, uint32_t *map)
+{
+    uint32_t big;
+    if (key.size != prefix_size + sizeof(big))
+        return false;
+    memcpy(&big, (const uint8_t *)key.data + prefix_size, sizeof(big));
+    *map = __builtin_bswap32(big);
+    return true;
+}
+
 /* ---- Head --------------------------------------------------------------- */
 
 bool meta_head_encode(const struct meta_head *head, struct vtree_buffer *out)

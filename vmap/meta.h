@@ -5,7 +5,8 @@
  *
  *     state    "head"                  -> struct meta_head
  *              "version/" be64 version -> struct meta_version
- *              "building/" be32 map    -> nothing: it has records, and no version has it
+ *              "building/" be32 map    -> nothing, or META_BUILDING_SPILLED: it has
+ *                                         records, and no version has it
  *              "dropped/" be32 map     -> varint: the last version that has it
  *              "removed"               -> varint: history records that upkeep has removed
  *
@@ -21,10 +22,10 @@
 
 enum { META_FORMAT = 1, META_KEY_SIZE = 16 };
 
-/* A change of the whole state that is under way, and goes on at the next open. */
 /* What a building/ record holds when the map is a working set's (spill.c); else nothing. */
 enum { META_BUILDING_SPILLED = 1 };
 
+/* A change of the whole state that is under way, and goes on at the next open. */
 enum meta_pending {
     META_PENDING_NONE,
     META_PENDING_APPLY, /* staged changes become version `target` */
@@ -62,6 +63,8 @@ kv_slice meta_key_removed(void);
 kv_slice meta_key_version(uint8_t key[META_KEY_SIZE], uint64_t version);
 kv_slice meta_key_building(uint8_t key[META_KEY_SIZE], uint32_t map);
 kv_slice meta_key_dropped(uint8_t key[META_KEY_SIZE], uint32_t map);
+/* The map that such a key names behind its prefix; false: it is none. */
+bool meta_key_map(kv_slice key, size_t prefix_size, uint32_t *map);
 
 bool meta_head_encode(const struct meta_head *head, struct vtree_buffer *out);
 bool meta_head_decode(kv_slice record, struct meta_head *head);

@@ -122,12 +122,6 @@ static int compare_shared(const struct vtree_page *page, kv_slice key)
 
 /* ---- Nodes -------------------------------------------------------------- */
 
-/* Where the slots of the entries begin; those of the next round end there. */
-static size_t first_base(const struct vtree_page *page)
-{
-    return page->slots - page->count;
-}
-
 /* The node in place `index` of fold round `round`, whose slots start at `base`.
  */
 static vmap_node slot_node(const struct vtree_page *page, size_t base, unsigned round,
@@ -200,8 +194,8 @@ static uint64_t fold_slots(struct vtree_page *page, const struct vtree_page *old
 {
     struct vmap_inner_queue queue;
     uint64_t computed = 0;
-    size_t base = first_base(page), count = page->count;
-    size_t old_base = old != NULL ? first_base(old) : 0;
+    size_t base = vtree_page_base(page), count = page->count;
+    size_t old_base = old != NULL ? vtree_page_base(old) : 0;
     size_t old_count = old != NULL ? old->count : 0;
     queue.count = 0;
     for (unsigned round = 0; count > 1; round++) {
@@ -274,7 +268,7 @@ struct vtree_page *vtree_page_copy(const struct vtree_page *page)
 
 void vtree_page_set(struct vtree_page *page, size_t index, const vmap_node *node)
 {
-    slot_set(page, first_base(page) + index, node);
+    slot_set(page, vtree_page_base(page) + index, node);
 }
 
 /* The parents of one round's changed nodes. */
@@ -311,7 +305,7 @@ uint64_t vtree_pages_refold(struct vtree_refold *refolds, size_t count)
     size_t left = count;
     queue.count = 0;
     for (size_t i = 0; i < count; i++) {
-        refolds[i].base = first_base(refolds[i].page);
+        refolds[i].base = vtree_page_base(refolds[i].page);
         refolds[i].width = refolds[i].page->count;
     }
     /* Round by round, so that the digests of one round can go two at a time. */
@@ -388,7 +382,7 @@ struct page_parts {
 
 static struct page_parts parts_of(struct vtree_page *page)
 {
-    return (struct page_parts){ page->digests + first_base(page),
+    return (struct page_parts){ page->digests + vtree_page_base(page),
                                 (void *)((uint8_t *)page + heads_at(page)),
                                 (uint8_t *)page + keys_at(page) };
 }
@@ -399,7 +393,7 @@ static void copy_entries(struct vtree_page *page, size_t to, const struct vtree_
 {
     struct page_parts parts = parts_of(page);
     size_t count = end - from, size = page->key_size;
-    memcpy(parts.digests + to, old->digests + first_base(old) + from,
+    memcpy(parts.digests + to, old->digests + vtree_page_base(old) + from,
            count * sizeof(*parts.digests));
     memcpy(parts.heads + to, heads_of(old) + from, count * sizeof(*parts.heads));
     memcpy(parts.keys + to * size, keys_of(old) + from * size, count * size);
@@ -410,8 +404,8 @@ static uint64_t fold_from(struct vtree_page *page, const struct vtree_page *old,
 {
     struct vmap_inner_queue queue;
     uint64_t computed = 0;
-    size_t base = first_base(page), count = page->count;
-    size_t old_base = first_base(old), old_count = old->count;
+    size_t base = vtree_page_base(page), count = page->count;
+    size_t old_base = vtree_page_base(old), old_count = old->count;
     queue.count = 0;
     for (unsigned round = 0; count > 1; round++) {
         size_t above = base - (count + 1) / 2, same = first >> (round + 1);
@@ -498,7 +492,7 @@ kv_slice vtree_page_key(const struct vtree_page *page, size_t index)
 
 vmap_node vtree_page_entry(const struct vtree_page *page, size_t index)
 {
-    return slot_node(page, first_base(page), 0, index);
+    return slot_node(page, vtree_page_base(page), 0, index);
 }
 
 vmap_node vtree_page_node(const struct vtree_page *page)
@@ -514,7 +508,7 @@ unsigned vtree_page_rounds(const struct vtree_page *page)
 vmap_node vtree_page_slot(const struct vtree_page *page, unsigned round, size_t index,
                           size_t *width)
 {
-    size_t base = first_base(page);
+    size_t base = vtree_page_base(page);
     *width = page->count;
     for (unsigned i = 0; i < round; i++) {
         *width = (*width + 1) / 2;
@@ -550,7 +544,7 @@ static size_t find_head(const struct vtree_page *page, uint32_t head, bool past)
 
 void vtree_page_prefetch_entry(const struct vtree_page *page, kv_slice key)
 {
-    size_t base = first_base(page), width = page->count;
+    size_t base = vtree_page_base(page), width = page->count;
     if (compare_shared(page, key) != 0)
         return;
     size_t index = find_head(page, head_of(key, page->shared), false);
@@ -597,7 +591,7 @@ size_t vtree_page_find(const struct vtree_page *page, kv_slice key, bool *exact)
 
 bool vtree_page_path(const struct vtree_page *page, size_t index, struct proof_leaf *leaf)
 {
-    size_t base = first_base(page), count = page->count;
+    size_t base = vtree_page_base(page), count = page->count;
     for (unsigned round = 0; count > 1; round++) {
         size_t sibling = index ^ 1u;
         size_t above = base - (count + 1) / 2;

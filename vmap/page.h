@@ -99,6 +99,12 @@ static inline const vmap_digest *vtree_page_digest(const struct vtree_page *page
     return &page->digests[0];
 }
 
+/* Where the digests of the entries begin; those of the next round end there. */
+static inline size_t vtree_page_base(const struct vtree_page *page)
+{
+    return page->slots - page->count;
+}
+
 /* Rounds that fold `leaves` of height 0 into one. */
 static inline uint32_t vtree_fold_height(uint64_t leaves)
 {

@@ -45,14 +45,8 @@ kv_code state_spill(struct state *self, vmap *map, kv_batch *batch, kv_status *s
         code = claim_number(self, map, batch, status);
     for (size_t i = 0; code == KV_OK && i < map->changes.sorted_count; i++) {
         const struct vtree_change *change = map->changes.sorted[i];
-        struct record_key key;
-        if (!record_key_value(&key, map->top.map, change->key))
-            return state_no_memory(status);
-        if (change->present)
-            kv_batch_put(batch, self->store.values, record_slice(&key), change->value);
-        else
-            kv_batch_delete(batch, self->store.values, record_slice(&key));
-        record_key_clear(&key);
+        code = state_write_value(self, batch, map->top.map, change->key,
+                                 change->present ? &change->value : NULL, status);
     }
     return code;
 }
@@ -69,7 +63,7 @@ void state_spill_done(struct state *self, vmap *map)
 
 /* ---- The tree ----------------------------------------------------------- */
 
-/* List the pages that are whole; answers the first key of the one that may not be. */
+/* List the pages that are whole. */
 static kv_code list_whole(state_build *build, kv_batch *batch,
                           const struct vtree_entries *pages, size_t whole, kv_status *status)
 {
@@ -171,13 +165,11 @@ kv_code state_spill_clear(struct state *self, kv_status *status)
     if (code != KV_OK)
         return code;
     for (bool on = kv_iter_first(iter); code == KV_OK && on; on = kv_iter_next(iter)) {
-        kv_slice key = kv_iter_key(iter);
         uint32_t map;
-        if (kv_iter_value(iter).size != sizeof(building_mark) ||
-            key.size != range.first.size + sizeof(map))
-            continue; /* one that somebody means to go on with */
-        memcpy(&map, (const uint8_t *)key.data + range.first.size, sizeof(map));
-        code = state_build_drop(self, __builtin_bswap32(map), status);
+        if (kv_iter_value(iter).size == sizeof(building_mark) &&
+            meta_key_map(kv_iter_key(iter), range.first.size, &map))
+            code = state_build_drop(self, map, status);
+        /* Others somebody means to go on with. */
     }
     if (code == KV_OK)
         code = kv_iter_status(iter, status);

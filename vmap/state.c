@@ -193,12 +193,11 @@ static kv_code read_dropped(struct state *self, kv_status *status)
         kv_slice key = kv_iter_key(iter), value = kv_iter_value(iter);
         uint64_t last;
         uint32_t map;
-        if (key.size != range.first.size + sizeof(map) || !record_take_varint(&value, &last)) {
+        if (!meta_key_map(key, range.first.size, &map) || !record_take_varint(&value, &last)) {
             code = kv_fail(status, KV_CORRUPT, "a record of a dropped map is damaged");
             break;
         }
-        memcpy(&map, (const uint8_t *)key.data + range.first.size, sizeof(map));
-        if (!state_push_dropped(self, __builtin_bswap32(map), last))
+        if (!state_push_dropped(self, map, last))
             code = state_no_memory(status);
     }
     if (code == KV_OK)

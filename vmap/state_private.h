@@ -143,6 +143,9 @@ struct state_keep {
     uint64_t records; /* out: history records written */
 };
 
+/* Add to `batch` that a key of a map has a value, or (NULL) none. */
+KV_MUST_CHECK kv_code state_write_value(struct state *self, kv_batch *batch, uint32_t map,
+                                        kv_slice key, const kv_slice *value, kv_status *status);
 /* Run an update, and add to `batch` what it finds. */
 KV_MUST_CHECK kv_code state_write_update(struct state *self, kv_batch *batch,
                                          struct vtree_update *update, struct state_keep *keep,

@@ -1,17 +1,17 @@
 /* write.c - from what an update found to the records of a batch. */
 #include "vmap/state_private.h"
 
-static kv_code write_value(struct state *self, kv_batch *batch, uint32_t map,
-                           const struct vtree_edit *edit, kv_status *status)
+kv_code state_write_value(struct state *self, kv_batch *batch, uint32_t map, kv_slice key,
+                          const kv_slice *value, kv_status *status)
 {
-    struct record_key key;
-    if (!record_key_value(&key, map, edit->key))
+    struct record_key stored;
+    if (!record_key_value(&stored, map, key))
         return state_no_memory(status);
-    if (edit->present)
-        kv_batch_put(batch, self->store.values, record_slice(&key), edit->change->value);
+    if (value != NULL)
+        kv_batch_put(batch, self->store.values, record_slice(&stored), *value);
     else
-        kv_batch_delete(batch, self->store.values, record_slice(&key));
-    record_key_clear(&key);
+        kv_batch_delete(batch, self->store.values, record_slice(&stored));
+    record_key_clear(&stored);
     return KV_OK;
 }
 
@@ -92,7 +92,8 @@ static kv_code write_leaves(void *context, const struct vtree_update *update, si
         const struct vtree_edit *edit = &update->leaves[i];
         if (vtree_edit_is_idle(edit))
             continue;
-        code = write_value(to->self, to->batch, map, edit, status);
+        code = state_write_value(to->self, to->batch, map, edit->key,
+                                 edit->present ? &edit->change->value : NULL, status);
         if (code == KV_OK && to->keep->history)
             code =
                 write_history(to->self, to->batch, map, RECORD_LEVEL_VALUES, edit->key,

@@ -48,6 +48,15 @@ void scratch_reopen(struct scratch *scratch)
     open_inside(scratch);
 }
 
+void scratch_verify(const struct scratch *scratch)
+{
+    state_view *view;
+    kv_status status = KV_STATUS_INIT;
+    need(state_view_open(scratch->state, 0, &view, NULL));
+    cr_assert_eq(state_view_verify(view, NULL, NULL, &status), KV_OK, "%s", status.message);
+    state_view_close(view);
+}
+
 void scratch_close(struct scratch *scratch)
 {
     kv_status status = KV_STATUS_INIT;

@@ -20,6 +20,8 @@ void scratch_open(struct scratch *scratch, const char *driver);
 void scratch_set(struct scratch *scratch, const char *name, const char *value);
 /* Close and open the state; its database too, where that keeps it. */
 void scratch_reopen(struct scratch *scratch);
+/* The newest version must verify. */
+void scratch_verify(const struct scratch *scratch);
 void scratch_close(struct scratch *scratch);
 
 #endif /* TEST_STATE_SCRATCH_H */

@@ -100,15 +100,6 @@ static void open_small(struct scratch *scratch, const char *driver)
     scratch_reopen(scratch);
 }
 
-static void expect_verified(const struct scratch *scratch)
-{
-    state_view *view;
-    kv_status status = KV_STATUS_INIT;
-    need(state_view_open(scratch->state, 0, &view, NULL));
-    cr_assert_eq(state_view_verify(view, NULL, NULL, &status), KV_OK, "%s", status.message);
-    state_view_close(view);
-}
-
 /* The app hash of the same pairs, committed from memory. */
 static vmap_digest expected_hash(void)
 {
@@ -143,12 +134,12 @@ ParameterizedTest(struct driver_name *driver, spill, same_tree)
     cr_assert_eq(state_commit_as(scratch.state, 2, &wrong, 0, NULL), KV_UNPROVEN);
     need(state_commit_as(scratch.state, 2, &expected, 0, NULL));
     expect_working_set(map);
-    expect_verified(&scratch);
+    scratch_verify(&scratch);
     cr_assert_eq(records_figure(scratch.state, "history_records"), 0, "kept of a new map");
 
     scratch_reopen(&scratch);
     expect_working_set(open_map(&scratch, "new"));
-    expect_verified(&scratch);
+    scratch_verify(&scratch);
     cr_assert(records_history_exact(scratch.db, scratch.state));
     scratch_close(&scratch);
 }
@@ -174,7 +165,7 @@ ParameterizedTest(struct driver_name *driver, spill, given_up)
         need(state_settle(scratch.state, NULL));
         cr_assert_eq(records_count(scratch.db, "state.values", RECORDS_ALL), 1, "way %d", way);
         cr_assert_eq(records_count(scratch.db, "state.pages", RECORDS_ALL), 0);
-        expect_verified(&scratch);
+        scratch_verify(&scratch);
     }
     fill(open_map(&scratch, "new"));
     need(state_commit(scratch.state, 0, NULL, NULL));
@@ -198,7 +189,7 @@ Test(spill, beside_a_staged_map)
     need(state_commit(scratch.state, 0, NULL, NULL));
     cr_assert_eq(records_figure(scratch.state, "new.keys"), 1);
     cr_assert_eq(records_figure(scratch.state, "first.keys"), 1000);
-    expect_verified(&scratch);
+    scratch_verify(&scratch);
     scratch_close(&scratch);
 }
 
@@ -226,7 +217,7 @@ Test(spill, long_page_and_empty_map)
         need(state_commit(scratch.state, 0, NULL, NULL));
         cr_assert_eq(records_figure(scratch.state, "long.page_longest"), 10000);
         cr_assert_eq(records_figure(scratch.state, "empty.keys"), 0);
-        expect_verified(&scratch);
+        scratch_verify(&scratch);
         hashes[small] = state_app_hash(scratch.state);
         scratch_close(&scratch);
     }

@@ -86,20 +86,11 @@ static void list_all(state_build *build, kv_batch *batch, state_view *from)
     vmap_iter_close(iter);
 }
 
-static void verified(const struct scratch *side)
-{
-    state_view *view;
-    kv_status status = KV_STATUS_INIT;
-    need(state_view_open(side->state, 0, &view, NULL));
-    cr_assert_eq(state_view_verify(view, NULL, NULL, &status), KV_OK, "%s", status.message);
-    state_view_close(view);
-}
-
 static void same_states(const struct scratch *model, const struct scratch *side)
 {
     vmap_digest theirs = state_app_hash(model->state), ours = state_app_hash(side->state);
     cr_assert_arr_eq(theirs.bytes, ours.bytes, sizeof(ours.bytes));
-    verified(side);
+    scratch_verify(side);
 }
 
 static size_t count_records(const struct scratch *side, const char *name)
@@ -146,9 +137,9 @@ ParameterizedTest(struct row *row, build, is_the_map)
     need(kv_batch_commit(batch, 0, NULL));
     state_build_close(build);
     kv_batch_free(batch);
-    verified(&side); /* what is being built is no damage */
+    scratch_verify(&side); /* what is being built is no damage */
     scratch_reopen(&side);
-    verified(&side);
+    scratch_verify(&side);
 
     need(state_build_open(side.state, row->page_bits, &number, &build, NULL));
     need(kv_batch_new(side.db, &batch, NULL));
